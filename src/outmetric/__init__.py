@@ -1,0 +1,10 @@
+"""Supervised distance metric learning with kernels: a non-linear map into R^m and a Mahalanobis metric there."""
+
+from outmetric import kernels
+from outmetric.metric import OutputMetric
+from outmetric.models import FixedKernelMetric, LearnedKernelMetric
+from outmetric.solvers import Status
+
+__version__ = "0.1.0"
+
+__all__ = ["FixedKernelMetric", "LearnedKernelMetric", "OutputMetric", "Status", "__version__", "kernels"]

@@ -1,0 +1,89 @@
+"""The fitted model as frozen arrays: the map f(x) = sum_j K(x, x_j) c_j, and the distance |L (f(x) - f(x'))| in its output space."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from outmetric.kernels import MatrixKernel, n_points
+from outmetric.operators import Array
+
+# Kernel values evaluated at once in `map`: enough for fast matrix products, little beside the data.
+BLOCK_BYTES = 2**25
+
+
+@dataclass(frozen=True, eq=False)
+class OutputMetric:
+    """A learned metric, independent of the estimator that learned it.
+
+    Called on two points it returns their distance, so it serves wherever a function of two points does (metric-learn's
+    ``get_metric``, scikit-learn's ``metric=``). It can be pickled if its kernel can.
+
+    Parameters
+    ----------
+    kernel : MatrixKernel
+        With everything that depends on the training points already fixed.
+    points : array, sparse matrix or array of objects
+        The training points x_j (an array without columns for a precomputed kernel, which does not need them).
+    coefficients : array of shape (n_train, m)
+    metric_factor : array of shape (m, m)
+        L; distances use A = L'L, so its sign does not matter.
+    offset : array of shape (m,)
+        Added by `map`.
+    """
+
+    kernel: MatrixKernel
+    points: Any
+    coefficients: Array
+    metric_factor: Array
+    offset: Array
+
+    def map(self, X: Any) -> Array:
+        """f(x) for each row of X, shape (n, m), in row blocks so that memory stays bounded whatever n."""
+        outputs = np.empty((n_points(X), self.coefficients.shape[1]), dtype=_float_dtype(X))
+        kernel_values = max(1, len(self.kernel.scalars)) * len(self.coefficients)
+        block = max(1, BLOCK_BYTES // (8 * kernel_values))
+        for start in range(0, len(outputs), block):
+            part = slice(start, start + block)
+            cross = self.kernel.cross(X[part], self.points, outputs.shape[1])
+            outputs[part] = cross.apply(self.coefficients) + self.offset
+        return outputs
+
+    def coordinates(self, X: Any) -> Array:
+        """f(x) L': points whose Euclidean distance is the learned distance."""
+        outputs = self.map(X)
+        return outputs @ self.metric_factor.T.astype(outputs.dtype)
+
+    def distances(self, X: Any, Z: Any) -> Array:
+        """The learned distance between row i of X and row i of Z, shape (n,)."""
+        return np.asarray(np.linalg.norm(self.coordinates(X) - self.coordinates(Z), axis=1))
+
+    def __call__(self, x: Any, z: Any, squared: bool = False) -> float:
+        """The distance between two points (or its square)."""
+        distance = float(self.distances(_one_point(x), _one_point(z))[0])
+        return distance**2 if squared else distance
+
+
+def _float_dtype(X: Any) -> np.dtype[Any]:
+    dtype = getattr(X, "dtype", None)
+    return np.dtype(np.float32) if dtype == np.float32 else np.dtype(np.float64)
+
+
+def _one_point(x: Any) -> Any:
+    """A sample of one point: an array or sparse row becomes a matrix of one row, any other object an array of one object."""
+    if hasattr(x, "toarray"):
+        return x.reshape(1, -1)
+    if isinstance(x, np.ndarray | list | tuple) and np.asarray(x).dtype.kind in "fiub":
+        values = np.asarray(x)
+        return values.astype(np.promote_types(values.dtype, np.float32)).reshape(1, -1)
+    return objects([x])
+
+
+def objects(points: Any) -> Array:
+    """A one-dimensional array of arbitrary Python objects, which NumPy must not look into."""
+    sample = np.empty(len(points), dtype=object)
+    for index, point in enumerate(points):
+        sample[index] = point
+    return sample

@@ -1,0 +1,396 @@
+"""The coefficient step of both models: for a fixed metric, the exact minimiser over f.
+
+The problem: given the Gram operator, the coupling P = R R', targets Y and the metric A = L'L, find C with
+
+    C + P gram(C) A = lambda Y A.                                       (eq:solution_c_general, eq:specialized_form_solve_C_1)
+
+In the whitened residual Z, with C = R Z L, it is symmetric positive definite with all eigenvalues >= 1 and needs no (pseudo-)inverse:
+
+    Z + R' gram(R Z L) L' = lambda R^-1 Y L' .
+
+Model 2 is the case L = I with the operator C -> K C B. Three solvers, one face: the constructor prepares what survives the
+iterations, ``solve`` returns a `Solution` for given factors, ``coefficients`` computes C from it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar
+
+import numpy as np
+import scipy.linalg
+from scipy.linalg import lapack
+from scipy.sparse.linalg import LinearOperator
+
+from outmetric.memory import require_memory
+from outmetric.operators import Array, GramOperator, Kronecker, psd_tolerance, require_psd
+from outmetric.targets import Coupling
+
+# Up to this many unknowns (samples x outputs) one Cholesky factorisation per iteration is cheaper than anything clever.
+DENSE_UNKNOWNS = 1500
+
+
+class Status(Enum):
+    """How a fit ended; the value is advice for a person."""
+
+    CONVERGED = "the optimality measure is below tol."
+    ITERATION_LIMIT = "max_iter was reached before tol; raise max_iter or tol."
+    DIVERGED = (
+        "the objective falls without bound, as the paper's model 1 does wherever the kernel can fit the targets; "
+        "the last bounded iterate was kept. Set metric_ridge > 0."
+    )
+    ILL_CONDITIONED = (
+        "round-off in the kernel matrix exceeds what these weights can bear; the last sound iterate was kept. "
+        "Lower regression_weight, raise metric_ridge, or use a narrower bandwidth."
+    )
+
+
+class IllConditionedError(np.linalg.LinAlgError):
+    """A coefficient step lost positive definiteness to round-off."""
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The result of one coefficient step.
+
+    Attributes
+    ----------
+    coordinates : array of shape (n, m)
+        The solution in the solver's own basis; `Solver.coefficients` computes C from it.
+    metric_factor : array of shape (m, m)
+        The L it was solved for.
+    scatter : array of shape (m, m)
+        M(F), the residual scatter.
+    squared_norm : float
+        |f|^2 = <C, gram(C)>.
+    energy : array of shape (m, m) or None
+        C'K C, for separable kernels.
+    iterations : int
+        1 for direct solvers.
+    residual, relative_residual : float
+        Norm of what is left of the whitened equation, and the same divided by that of its right-hand side; 0 for direct solvers.
+    """
+
+    coordinates: Array
+    metric_factor: Array
+    scatter: Array
+    squared_norm: float
+    energy: Array | None
+    iterations: int = 1
+    residual: float = 0.0
+    relative_residual: float = 0.0
+
+
+class Solver(ABC):
+    """A prepared coefficient step: Gram operator, coupling and targets fixed; metric (and output matrix) still free."""
+
+    name: ClassVar[str]
+
+    def __init__(self, gram: GramOperator, coupling: Coupling, targets: Array) -> None:
+        self.gram = gram
+        self.coupling = coupling
+        self.whitened_targets = coupling.regression_weight * coupling.solve_factor(targets)
+        # M(F) = (F - Y*)' P (F - Y*) + floor, with Y* = lambda P^-1 Y and floor = 2 gamma lambda Y' P^-1 Delta Y: the residual
+        # no map can avoid, since targets of similar samples differ. Zero for class targets; so written M never cancels.
+        pull = coupling.solve_factor(coupling.laplacian(targets))
+        floor = 2 * coupling.collocation_weight * self.whitened_targets.T @ pull
+        self.scatter_floor = (floor + floor.T) / 2
+
+    @abstractmethod
+    def solve(self, metric_factor: Array, output_matrix: Array | None = None, start: Solution | None = None) -> Solution:
+        """The step for metric factor L; ``output_matrix`` replaces that of a separable kernel (model 2).
+
+        ``start`` is a solution for nearby factors, for solvers that can begin there.
+        """
+
+    @abstractmethod
+    def coefficients(self, solution: Solution) -> Array:
+        """C of shape (n, m)."""
+
+    def _operator(self, output_matrix: Array | None) -> GramOperator:
+        if output_matrix is None:
+            return self.gram
+        factors = self.gram.kronecker_factors()
+        if factors is None:
+            raise TypeError("only a separable kernel k(x, x') B has an output matrix to replace.")
+        return Kronecker(factors[0], output_matrix)
+
+    def _scatter(self, residual: Array) -> Array:
+        """M from the whitened residual R'(Y* - F)."""
+        return residual.T @ residual + self.scatter_floor
+
+
+@dataclass(frozen=True, eq=False)
+class Tridiagonal:
+    """A symmetric matrix W = Q T Q' with T tridiagonal and Q a product of reflectors.
+
+    Every (I + b W)^-1 then costs O(n), as with an eigendecomposition, at less than half its price: eigenvectors are never needed.
+    """
+
+    reflectors: Array
+    scales: Array
+    diagonal: Array
+    off_diagonal: Array
+
+    @classmethod
+    def reduce(cls, matrix: Array) -> Tridiagonal:
+        """Reduce a symmetric matrix, which is overwritten."""
+        n = len(matrix)
+        if n == 1:
+            return cls(np.empty((0, 0)), np.empty(0), matrix[0].copy(), np.empty(0))
+        work = int(lapack.dsytrd_lwork(n, lower=1)[0])
+        reduced, diagonal, off_diagonal, scales, _ = lapack.dsytrd(matrix.T, lower=1, lwork=work, overwrite_a=1)
+        return cls(np.asfortranarray(reduced[1:, :-1]), scales, diagonal, off_diagonal)
+
+    def extreme_eigenvalues(self) -> tuple[float, float]:
+        n = len(self.diagonal)
+        ends = [
+            scipy.linalg.eigh_tridiagonal(self.diagonal, self.off_diagonal, True, select="i", select_range=(k, k))[0]
+            for k in (0, n - 1)
+        ]
+        return float(ends[0]), float(ends[1])
+
+    def rotate(self, vectors: Array, *, back: bool = False) -> Array:
+        """Q' X, or Q X with ``back``."""
+        if not len(self.scales):
+            return vectors
+        rest = np.asfortranarray(vectors[1:])
+        side = "N" if back else "T"
+        work = int(lapack.dormqr("L", side, self.reflectors, self.scales, rest, lwork=-1)[1][0])
+        rotated = lapack.dormqr("L", side, self.reflectors, self.scales, rest, lwork=work)[0]
+        return np.concatenate([vectors[:1], rotated])
+
+    def multiply(self, vectors: Array) -> Array:
+        """T X."""
+        product = self.diagonal[:, None] * vectors
+        product[:-1] += self.off_diagonal[:, None] * vectors[1:]
+        product[1:] += self.off_diagonal[:, None] * vectors[:-1]
+        return product
+
+    def solve_shifted(self, vectors: Array, shifts: Array, factors: Array) -> Array:
+        """Column k of the result solves (shifts[k] I + factors[k] T) x = vectors[:, k]."""
+        solved = np.empty_like(vectors)
+        for k, (shift, factor) in enumerate(zip(shifts, factors, strict=True)):
+            diagonal = shift + factor * self.diagonal
+            *_, column, info = lapack.dptsv(diagonal, factor * self.off_diagonal, vectors[:, k : k + 1])
+            if info > 0:
+                raise IllConditionedError(f"shift {shift:.3g} + {factor:.3g} W is not positive definite")
+            solved[:, k] = column[:, 0]
+        return solved
+
+
+class Spectral(Solver):
+    """Separable kernels, by one tridiagonalisation for all iterations; afterwards a step costs O(n m^2).
+
+    With W = R' K R and L B L' = U diag(b) U', column k of Z U solves (I + b_k W) z = (lambda R^-1 Y L' U)_k.
+    """
+
+    name = "spectral"
+
+    def __init__(self, gram: GramOperator, coupling: Coupling, targets: Array) -> None:
+        super().__init__(gram, coupling, targets)
+        factors = gram.kronecker_factors()
+        if factors is None or isinstance(factors[0], LinearOperator):
+            raise ValueError("solver='spectral' needs a separable kernel k(x, x') B held in memory; use 'auto', 'dense' or 'cg'.")
+        self.output_matrix = factors[1]
+        self.system = _whiten(factors[0], coupling, "the kernel matrix")
+        self.rotated_targets = self.system.rotate(self.whitened_targets)
+
+    def solve(self, metric_factor: Array, output_matrix: Array | None = None, start: Solution | None = None) -> Solution:
+        output_matrix = self.output_matrix if output_matrix is None else output_matrix
+        spectrum, basis = scipy.linalg.eigh(metric_factor @ output_matrix @ metric_factor.T)
+        spectrum = spectrum.clip(min=0)  # L B L' is semi-definite by construction; this cuts round-off only
+        turned = metric_factor.T @ basis
+        columns = self.system.solve_shifted(self.rotated_targets @ turned, np.ones(len(spectrum)), spectrum)
+        energy = turned @ (columns.T @ self.system.multiply(columns)) @ turned.T
+        whitened = columns @ basis.T
+        return Solution(
+            coordinates=whitened,
+            metric_factor=metric_factor,
+            scatter=self._scatter(np.linalg.solve(metric_factor, whitened.T).T),
+            squared_norm=float(np.vdot(output_matrix, energy)),
+            energy=energy,
+        )
+
+    def coefficients(self, solution: Solution) -> Array:
+        return self.coupling.factor(self.system.rotate(solution.coordinates, back=True) @ solution.metric_factor)
+
+
+class Dense(Solver):
+    """Any kernel with few unknowns, by a Cholesky factorisation of the whole (n m, n m) system in every step."""
+
+    name = "dense"
+
+    def __init__(self, gram: GramOperator, coupling: Coupling, targets: Array) -> None:
+        super().__init__(gram, coupling, targets)
+        n, _, m = gram.shape
+        require_memory(3 * 8.0 * (n * m) ** 2, f"solver='dense' with {n} samples and {m} outputs", "use solver='cg'.")
+        factors = gram.kronecker_factors()
+        if factors is not None:
+            sample = Kronecker(factors[0], np.eye(1)).to_dense()
+            self.whitened_gram = coupling.sandwich(sample)
+        else:
+            half = coupling.factor(gram.to_dense().reshape(n, -1), transpose=True).reshape(n * m, n * m).T
+            self.whitened_gram = coupling.factor(half.reshape(n, -1), transpose=True).reshape(n * m, n * m).T
+        spectrum = scipy.linalg.eigvalsh(self.whitened_gram)
+        require_psd(spectrum[0], spectrum[-1], "the kernel matrix", psd_tolerance(np.dtype(np.float64)))
+
+    def solve(self, metric_factor: Array, output_matrix: Array | None = None, start: Solution | None = None) -> Solution:
+        operator = self._operator(output_matrix)
+        factors = operator.kronecker_factors()
+        n, _, m = operator.shape
+        if factors is not None:
+            matrix = np.kron(self.whitened_gram, metric_factor @ factors[1] @ metric_factor.T)
+        else:
+            blocks = self.whitened_gram.reshape(n, m, n, m)
+            matrix = np.einsum("ka,iajb,lb->ikjl", metric_factor, blocks, metric_factor, optimize=True).reshape(n * m, n * m)
+        matrix[np.diag_indices_from(matrix)] += 1
+        try:
+            factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True)
+        except np.linalg.LinAlgError as error:
+            raise IllConditionedError(str(error)) from error
+        whitened = scipy.linalg.cho_solve(factor, (self.whitened_targets @ metric_factor.T).ravel()).reshape(n, m)
+        coefficients = self.coupling.factor(whitened @ metric_factor)
+        return Solution(
+            coordinates=coefficients,
+            metric_factor=metric_factor,
+            scatter=self._scatter(np.linalg.solve(metric_factor, whitened.T).T),
+            squared_norm=float(np.vdot(coefficients, operator.apply(coefficients))),
+            energy=_energy(operator, coefficients),
+        )
+
+    def coefficients(self, solution: Solution) -> Array:
+        return solution.coordinates
+
+
+class ConjugateGradient(Solver):
+    """Any kernel of any size, by conjugate gradients on X A^-1 + R' gram(R X) = lambda R^-1 Y, with C = R X.
+
+    The preconditioner solves the system without its coupling between outputs, a_kk X_k + W_k X_k with a = A^-1 and W_k the whitened
+    Gram matrix of output k, by one tridiagonalisation for each k. For a diagonal kernel the condition number then is at most that of
+    A^-1 scaled to unit diagonal, times m: it does not depend on samples, weights or bandwidths. A kernel that is evaluated in row
+    blocks has no entries to reduce, and is solved without preconditioner.
+    """
+
+    name = "cg"
+
+    def __init__(
+        self,
+        gram: GramOperator,
+        coupling: Coupling,
+        targets: Array,
+        *,
+        tolerance: float = 1e-12,
+        max_iterations: int = 2000,
+    ) -> None:
+        super().__init__(gram, coupling, targets)
+        self.tolerance = tolerance
+        self.max_iterations = max_iterations
+        self.systems = self._reduce_blocks()
+
+    def _reduce_blocks(self) -> list[Tridiagonal]:
+        factors = self.gram.kronecker_factors()
+        if factors is not None:
+            blocks = [None if isinstance(factors[0], LinearOperator) else factors[0]]
+        else:
+            blocks = [self.gram.output_block(output) for output in range(self.gram.shape[2])]
+        return [
+            _whiten(block, self.coupling, f"the kernel matrix of output {output}")
+            for output, block in enumerate(blocks)
+            if block is not None
+        ]
+
+    def solve(self, metric_factor: Array, output_matrix: Array | None = None, start: Solution | None = None) -> Solution:
+        operator = self._operator(output_matrix)
+        inverse_factor = np.linalg.inv(metric_factor)
+        inverse_metric = inverse_factor @ inverse_factor.T
+        target_norm = float(np.linalg.norm(self.whitened_targets))
+
+        def smooth(unknowns: Array) -> Array:
+            """R' gram(R X), the whitened outputs."""
+            return self.coupling.factor(operator.apply(self.coupling.factor(unknowns)), transpose=True)
+
+        unknowns = np.zeros_like(self.whitened_targets) if start is None else start.coordinates.copy()
+        outputs = smooth(unknowns)
+        residual = self.whitened_targets - unknowns @ inverse_metric - outputs
+        direction = preconditioned = self._precondition(residual, operator, inverse_metric)
+        product = np.vdot(residual, preconditioned)
+        iterations = 0
+        while np.linalg.norm(residual) > self.tolerance * target_norm and iterations < self.max_iterations:
+            smoothed = smooth(direction)
+            image = direction @ inverse_metric + smoothed
+            curvature = np.vdot(direction, image)
+            if curvature <= 0:
+                raise ValueError(
+                    f"the kernel is not positive semi-definite: a quadratic form of its Gram operator is {curvature:.3g}. Use a "
+                    "positive semi-definite kernel."
+                )
+            step = product / curvature
+            unknowns = unknowns + step * direction
+            outputs = outputs + step * smoothed
+            residual = residual - step * image
+            preconditioned = self._precondition(residual, operator, inverse_metric)
+            product, previous = np.vdot(residual, preconditioned), product
+            direction = preconditioned + (product / previous) * direction
+            iterations += 1
+        # The recursively updated residual drifts from the true one; report the true one.
+        outputs = smooth(unknowns)
+        remaining = float(np.linalg.norm(self.whitened_targets - unknowns @ inverse_metric - outputs))
+        coefficients = self.coupling.factor(unknowns)
+        return Solution(
+            coordinates=unknowns,
+            metric_factor=metric_factor,
+            scatter=self._scatter(self.whitened_targets - outputs),
+            squared_norm=float(np.vdot(unknowns, outputs)),
+            energy=_energy(operator, coefficients),
+            iterations=iterations,
+            residual=remaining,
+            relative_residual=remaining / target_norm if target_norm else 0.0,
+        )
+
+    def _precondition(self, residual: Array, operator: GramOperator, inverse_metric: Array) -> Array:
+        shifts = np.diag(inverse_metric)
+        if not self.systems:
+            return residual / shifts
+        factors = operator.kronecker_factors()
+        if factors is not None:
+            (system,) = self.systems
+            return system.rotate(system.solve_shifted(system.rotate(residual), shifts, np.diag(factors[1])), back=True)
+        columns = [
+            system.rotate(system.solve_shifted(system.rotate(residual[:, k : k + 1]), shifts[k : k + 1], np.ones(1)), back=True)
+            for k, system in enumerate(self.systems)
+        ]
+        return np.concatenate(columns, axis=1)
+
+    def coefficients(self, solution: Solution) -> Array:
+        return self.coupling.factor(solution.coordinates)
+
+
+def _whiten(gram: Array, coupling: Coupling, name: str) -> Tridiagonal:
+    """R' K R in tridiagonal form; it has the inertia of K, so K is tested for semi-definiteness on the way."""
+    system = Tridiagonal.reduce(coupling.sandwich(np.asarray(gram, dtype=np.float64)))
+    require_psd(*system.extreme_eigenvalues(), name, psd_tolerance(gram.dtype))
+    return system
+
+
+def _energy(operator: GramOperator, coefficients: Array) -> Array | None:
+    factors = operator.kronecker_factors()
+    return None if factors is None else np.asarray(coefficients.T @ (factors[0] @ coefficients))
+
+
+def choose_solver(gram: GramOperator) -> tuple[type[Solver], str]:
+    """The solver for this operator and the reason in a few words."""
+    factors = gram.kronecker_factors()
+    if factors is not None and not isinstance(factors[0], LinearOperator):
+        return Spectral, "the kernel is separable"
+    n, _, m = gram.shape
+    if factors is None and n * m <= DENSE_UNKNOWNS:
+        return Dense, f"the kernel is not separable and the system is small ({n * m} unknowns)"
+    if factors is not None:
+        return ConjugateGradient, "the kernel matrix is not held in memory"
+    return ConjugateGradient, f"the kernel is not separable and the system is large ({n * m} unknowns)"
+
+
+SOLVERS: dict[str, type[Solver]] = {solver.name: solver for solver in (Spectral, Dense, ConjugateGradient)}

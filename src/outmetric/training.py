@@ -1,0 +1,208 @@
+"""One alternating loop for both models: an exact coefficient step, then the closed-form minimiser over the metric.
+
+    Model 1   L = -rho (M + epsilon I)^-1                 `MetricStep`        (eq:solution_L_general, with our ridge)
+    Model 2   B = (E / (2 rho))^(1/3),  E = B C'K C B     `OutputMatrixStep`  (F held fixed, where the problem is jointly convex)
+
+The loop stops on optimality: for model 2 the relative duality gap, for model 1 the relative gradient in L (that in C is zero after
+each exact step).
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from outmetric.objective import duality_gap, fixed_kernel_penalty, metric_gradient
+from outmetric.operators import Array
+from outmetric.solvers import IllConditionedError, Solution, Solver, Status
+
+# With metric_ridge = 0: L this many times its first size means that the objective has no minimum.
+DIVERGENCE_FACTOR = 1e8
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """What the second step learns: the metric factor L (model 1) or the output matrix B (model 2; None: the kernel's own)."""
+
+    metric_factor: Array
+    output_matrix: Array | None = None
+
+
+@dataclass(frozen=True)
+class Record:
+    """One iteration, after its coefficient step.
+
+    ``fit`` is the collocation and regression terms together, 1/2 tr(A M); ``roughness`` is 1/2 |f|^2; ``penalty`` is paid for the
+    metric. ``optimality`` is what tol is compared with: the relative duality gap (model 2, also in ``gap``) or the relative gradient
+    of the metric factor (model 1; ``gap`` is None).
+    """
+
+    iteration: int
+    objective: float
+    fit: float
+    roughness: float
+    penalty: float
+    optimality: float
+    gap: float | None
+    solver_iterations: int
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """The result of `alternate`: factors, the coefficients that are exact for them, and how they were reached."""
+
+    coefficients: Array
+    factors: Factors
+    history: tuple[Record, ...]
+    status: Status
+
+
+class Step(ABC):
+    """The second half of an iteration."""
+
+    @abstractmethod
+    def start(self) -> Factors:
+        """The factors to begin with."""
+
+    @abstractmethod
+    def penalty(self, factors: Factors) -> float:
+        """The term of the objective that depends on the factors alone."""
+
+    @abstractmethod
+    def optimality(self, factors: Factors, solution: Solution, objective: float) -> float:
+        """Zero if and only if coefficients and factors are stationary."""
+
+    @abstractmethod
+    def update(self, factors: Factors, solution: Solution) -> Factors | None:
+        """The minimising factors for the map just solved for; None if there is no minimum."""
+
+    certifies: bool
+    """Whether ``optimality`` is a duality gap."""
+
+
+@dataclass(frozen=True, eq=False)
+class MetricStep(Step):
+    """L = -rho (M + epsilon I)^-1 for model 1; L is negative definite, and only A = L'L enters distances.
+
+    Begins with the metric of the zero map, whose scatter is ``initial_scatter`` = lambda Y'Y.
+    """
+
+    metric_penalty: float
+    metric_ridge: float
+    initial_scatter: Array
+    certifies = False
+
+    def start(self) -> Factors:
+        factors = self._minimiser(self.initial_scatter)
+        if factors is None:
+            raise ValueError(
+                "metric_ridge=0 needs targets that span all components: with n_components larger than classes - 1 the paper's metric "
+                "is infinite from the start. Lower n_components or set metric_ridge > 0."
+            )
+        return factors
+
+    def penalty(self, factors: Factors) -> float:
+        return fixed_kernel_penalty(factors.metric_factor, self.metric_penalty, self.metric_ridge)
+
+    def optimality(self, factors: Factors, solution: Solution, objective: float) -> float:
+        gradient = metric_gradient(factors.metric_factor, solution.scatter, self.metric_penalty, self.metric_ridge)
+        relative = np.linalg.norm(gradient) / (self.metric_penalty * np.sqrt(len(gradient)))
+        return max(float(relative), solution.relative_residual)
+
+    def update(self, factors: Factors, solution: Solution) -> Factors | None:
+        return self._minimiser(solution.scatter)
+
+    def _minimiser(self, scatter: Array) -> Factors | None:
+        spectrum, basis = scipy.linalg.eigh(scatter)
+        spectrum = spectrum.clip(min=0) + self.metric_ridge  # M is a sum of squares; this cuts round-off only
+        if self.metric_ridge == 0:
+            typical = np.trace(self.initial_scatter) / len(scatter)
+            if spectrum[0] * DIVERGENCE_FACTOR <= typical:
+                return None
+        return Factors((basis * (-self.metric_penalty / spectrum)) @ basis.T)
+
+
+@dataclass(frozen=True, eq=False)
+class OutputMatrixStep(Step):
+    """B = (E / (2 rho))^(1/3) for model 2, the minimiser for a fixed map F, where E = F'K^-1 F = B C'K C B."""
+
+    output_penalty: float
+    n_outputs: int
+    certifies = True
+
+    def start(self) -> Factors:
+        return Factors(np.eye(self.n_outputs), np.eye(self.n_outputs))
+
+    def penalty(self, factors: Factors) -> float:
+        return 0.5 * self.output_penalty * float(np.sum(_output_matrix(factors) ** 2))
+
+    def optimality(self, factors: Factors, solution: Solution, objective: float) -> float:
+        assert solution.energy is not None
+        gap = duality_gap(_output_matrix(factors), solution.energy, self.output_penalty, solution.residual)
+        return gap / objective if objective > 0 else 0.0
+
+    def update(self, factors: Factors, solution: Solution) -> Factors:
+        output_matrix = _output_matrix(factors)
+        energy = output_matrix @ solution.energy @ output_matrix
+        spectrum, basis = scipy.linalg.eigh((energy + energy.T) / (4 * self.output_penalty))
+        return Factors(factors.metric_factor, (basis * np.cbrt(spectrum.clip(min=0))) @ basis.T)
+
+
+def _output_matrix(factors: Factors) -> Array:
+    assert factors.output_matrix is not None
+    return factors.output_matrix
+
+
+def alternate(
+    solver: Solver,
+    step: Step,
+    *,
+    tol: float,
+    max_iter: int,
+    on_iteration: Callable[[Record], None] = lambda record: None,
+) -> Trained:
+    """Alternate the two exact steps until ``step.optimality`` is at most ``tol``.
+
+    Raises IllConditionedError if not even the first coefficient step can be solved; later trouble is told by the status.
+    """
+    began = time.perf_counter()
+    factors = step.start()
+    solution = solver.solve(factors.metric_factor, factors.output_matrix)
+    history: list[Record] = []
+    for iteration in range(1, max_iter + 1):
+        record = _record(iteration, step, factors, solution, time.perf_counter() - began)
+        history.append(record)
+        on_iteration(record)
+        if record.optimality <= tol:
+            status = Status.CONVERGED
+            break
+        following = step.update(factors, solution)
+        if following is None or not np.isfinite(record.objective):
+            status = Status.DIVERGED
+            break
+        if iteration == max_iter:
+            status = Status.ITERATION_LIMIT
+            break
+        try:
+            solution = solver.solve(following.metric_factor, following.output_matrix, start=solution)
+        except IllConditionedError:
+            status = Status.ILL_CONDITIONED
+            break
+        factors = following
+    return Trained(solver.coefficients(solution), factors, tuple(history), status)
+
+
+def _record(iteration: int, step: Step, factors: Factors, solution: Solution, seconds: float) -> Record:
+    fit = 0.5 * float(np.vdot(factors.metric_factor.T @ factors.metric_factor, solution.scatter))
+    roughness = 0.5 * solution.squared_norm
+    penalty = step.penalty(factors)
+    objective = fit + roughness + penalty
+    optimality = step.optimality(factors, solution, objective)
+    gap = optimality if step.certifies else None
+    return Record(iteration, objective, fit, roughness, penalty, optimality, gap, solution.iterations, seconds)
