@@ -18,7 +18,7 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import scipy.sparse
@@ -32,7 +32,7 @@ from sklearn.metrics.pairwise import (
 )
 
 from outmetric import operators
-from outmetric.operators import Array, GramOperator, SampleGram, check_finite, check_psd, check_symmetric
+from outmetric.operators import Array, GramOperator, SampleGram, check_finite, check_psd, check_symmetric, to_array
 
 __all__ = ["Callable", "Diagonal", "MatrixKernel", "Precomputed", "Scalar", "Separable", "Sum", "check_psd"]
 
@@ -40,6 +40,8 @@ __all__ = ["Callable", "Diagonal", "MatrixKernel", "Precomputed", "Scalar", "Sep
 LAZY_ROWS = 512
 # The median distance is exact up to this many points; beyond, it is that of a random subset of this size.
 MEDIAN_POINTS = 2000
+# What the data of a kernel may be, strictest first: rows of kernel values, numeric arrays, also sparse ones, any objects.
+Takes = Literal["kernel values", "arrays", "sparse", "objects"]
 SPARSE_KERNELS = frozenset({"rbf", "laplacian", "linear", "poly", "polynomial", "sigmoid", "cosine"})
 
 
@@ -94,8 +96,7 @@ class Scalar:
         return self.function in ("rbf", "laplacian") and "gamma" not in (self.params or {})
 
     @property
-    def takes(self) -> Literal["arrays", "sparse", "objects", "kernel values"]:
-        """What the data may be: numeric arrays, also sparse ones, any objects, or rows of kernel values."""
+    def takes(self) -> Takes:
         if self.function == "precomputed":
             return "kernel values"
         if isinstance(self.function, str):
@@ -170,8 +171,7 @@ class Scalar:
             return np.asarray(rbf_kernel(X - origin, None if X is Z else Z - origin, gamma=gamma, **params))
         if self.has_bandwidth:
             params["gamma"] = 0.5 / float(self.bandwidth) ** 2 if self.function == "rbf" else 1 / float(self.bandwidth)
-        values = pairwise_kernels(X, None if X is Z else Z, metric=self.function, **params)
-        return np.asarray(values.todense() if scipy.sparse.issparse(values) else values)
+        return to_array(pairwise_kernels(X, None if X is Z else Z, metric=self.function, **params))
 
 
 def median_distance(X: Any, kernel: str, rng: np.random.Generator) -> float:
@@ -208,8 +208,13 @@ class MatrixKernel(ABC):
 
     @property
     @abstractmethod
+    def takes(self) -> Takes:
+        """What the data may be."""
+
+    @property
     def scalars(self) -> tuple[Scalar, ...]:
-        """The scalar kernels it is made of."""
+        """The scalar kernels it is made of; none if it computes its blocks otherwise."""
+        return ()
 
     @abstractmethod
     def resolve(self, X: Any, rng: np.random.Generator) -> MatrixKernel:
@@ -222,12 +227,6 @@ class MatrixKernel(ABC):
     @abstractmethod
     def cross(self, X: Any, X_train: Any, n_outputs: int) -> GramOperator:
         """The operator from coefficients at the training points to outputs at new points."""
-
-    @property
-    def takes(self) -> str:
-        """What the data may be (see `Scalar.takes`); the strictest of the parts decides."""
-        order = ["kernel values", "arrays", "sparse", "objects"]
-        return min((scalar.takes for scalar in self.scalars), key=order.index)
 
     def __add__(self, other: MatrixKernel) -> MatrixKernel:
         return Sum((self, other))
@@ -266,6 +265,10 @@ class Separable(MatrixKernel):
         return None if self.output_matrix is None else len(self.output_matrix)
 
     @property
+    def takes(self) -> Takes:
+        return as_scalar(self.kernel).takes
+
+    @property
     def scalars(self) -> tuple[Scalar, ...]:
         return (self.kernel,)
 
@@ -302,6 +305,10 @@ class Diagonal(MatrixKernel):
     @property
     def n_outputs(self) -> int:
         return len(self.kernels)
+
+    @property
+    def takes(self) -> Takes:
+        return _strictest(self.kernels)
 
     @property
     def scalars(self) -> tuple[Scalar, ...]:
@@ -349,9 +356,8 @@ class Sum(MatrixKernel):
         return tuple(itertools.chain.from_iterable(kernel.scalars for kernel in self.kernels))
 
     @property
-    def takes(self) -> str:
-        order = ["kernel values", "arrays", "sparse", "objects"]
-        return min((kernel.takes for kernel in self.kernels), key=order.index)
+    def takes(self) -> Takes:
+        return _strictest(self.kernels)
 
     def resolve(self, X: Any, rng: np.random.Generator) -> Sum:
         return Sum([kernel.resolve(X, rng) for kernel in self.kernels], self.weights)
@@ -394,29 +400,19 @@ class Callable(MatrixKernel):
         return self.outputs
 
     @property
-    def scalars(self) -> tuple[Scalar, ...]:
-        return ()
-
-    @property
-    def takes(self) -> str:
+    def takes(self) -> Takes:
         return "objects"
 
     def resolve(self, X: Any, rng: np.random.Generator) -> Callable:
         return self
 
     def gram(self, X: Any, n_outputs: int, *, lazy: bool = False) -> GramOperator:
-        if self.pairwise:
-            blocks = _symmetric_pairs(self._block, X, "the matrix kernel")
-        else:
-            blocks = self._all_blocks(X, X)
+        blocks = _symmetric_pairs(self._block, X, "the matrix kernel") if self.pairwise else self._all_blocks(X, X)
         check_finite(blocks, "the matrix kernel")
         return _symmetric_blocks(blocks)
 
     def cross(self, X: Any, X_train: Any, n_outputs: int) -> GramOperator:
-        if self.pairwise:
-            blocks = np.array([[self._block(x, z) for z in X_train] for x in X])
-        else:
-            blocks = self._all_blocks(X, X_train)
+        blocks = self._all_blocks(X, X_train)
         check_finite(blocks, "the matrix kernel")
         return operators.Dense(blocks)
 
@@ -427,7 +423,8 @@ class Callable(MatrixKernel):
         return block
 
     def _all_blocks(self, X: Any, Z: Any) -> Array:
-        blocks = np.asarray(self.function(X, Z), dtype=np.float64)
+        given = [[self._block(x, z) for z in Z] for x in X] if self.pairwise else self.function(X, Z)
+        blocks = np.asarray(given, dtype=np.float64)
         expected = (n_points(X), n_points(Z), self.outputs, self.outputs)
         if blocks.shape != expected:
             raise ValueError(f"the matrix kernel returned shape {blocks.shape}; expected {expected}.")
@@ -462,11 +459,7 @@ class Precomputed(MatrixKernel):
         return int(self.blocks.shape[2])
 
     @property
-    def scalars(self) -> tuple[Scalar, ...]:
-        return ()
-
-    @property
-    def takes(self) -> str:
+    def takes(self) -> Takes:
         return "arrays"
 
     def resolve(self, X: Any, rng: np.random.Generator) -> Precomputed:
@@ -489,6 +482,10 @@ class Precomputed(MatrixKernel):
         if rows.min(initial=0) < 0 or rows.max(initial=0) >= len(self.blocks):
             raise ValueError(f"X asks for rows {rows.min()} to {rows.max()} of {len(self.blocks)} precomputed blocks.")
         return rows
+
+
+def _strictest(parts: Sequence[Scalar | MatrixKernel]) -> Takes:
+    return min((part.takes for part in parts), key=get_args(Takes).index)
 
 
 def as_scalar(kernel: Any) -> Scalar:

@@ -1,4 +1,4 @@
-"""The fitted model as frozen arrays: the map f(x) = sum_j K(x, x_j) c_j, and the distance |L (f(x) - f(x'))| in its output space."""
+"""The fitted model as frozen arrays: the map f(x) = sum_j K(x, x_j) c_j, and the distance |L (f(x) - f(x'))| of its images."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class OutputMetric:
     def coordinates(self, X: Any) -> Array:
         """f(x) L': points whose Euclidean distance is the learned distance."""
         outputs = self.map(X)
-        return outputs @ self.metric_factor.T.astype(outputs.dtype)
+        return np.asarray(outputs @ self.metric_factor.T.astype(outputs.dtype))
 
     def distances(self, X: Any, Z: Any) -> Array:
         """The learned distance between row i of X and row i of Z, shape (n,)."""

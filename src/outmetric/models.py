@@ -6,7 +6,7 @@ import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -15,13 +15,12 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from outmetric.inputs import check_number, check_pairs, check_points, check_supervision, is_numeric_matrix
 from outmetric.kernels import Diagonal, MatrixKernel, Scalar, Separable, n_points
 from outmetric.memory import available_memory, require_memory
-from outmetric.metric import OutputMetric, objects
-from outmetric.objective import Terms, fixed_kernel_objective, learned_kernel_objective
+from outmetric.metric import OutputMetric
 from outmetric.operators import Array, GramOperator
 from outmetric.solvers import SOLVERS, ConjugateGradient, IllConditionedError, Solver, Status, choose_solver
 from outmetric.targets import (
@@ -55,6 +54,13 @@ class _KernelMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     random_state: Any
     verbose: bool
 
+    @abstractmethod
+    def _step(self, solver: Solver, targets: Array, coupling: Coupling) -> Step:
+        """The second half of an iteration, with the penalties in absolute terms."""
+
+    def _store(self, trained: Trained) -> None:
+        """Keep what only this model learns."""
+
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the map and the metric.
 
@@ -63,49 +69,48 @@ class _KernelMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         X : array or sparse matrix of shape (n, d), kernel matrix (n, n), or sequence of objects
             What it may be depends on the kernel.
         y : array of shape (n,) or (n, q)
-            Class labels, or real targets; told apart by `sklearn.utils.multiclass.type_of_target`, except that a two-dimensional
-            array always holds real targets.
+            Class labels, or real targets; told apart by `sklearn.utils.multiclass.type_of_target`, except that a
+            two-dimensional array always holds real targets.
 
         Returns
         -------
         self
         """
         self._check_parameters()
-        X = self._check_points(X, y, reset=True)
-        kernel_outputs = self._kernel_outputs()
-        n_components = self._check_n_components(kernel_outputs, n_points(X))
-        targets = self._targets(y, n_points(X), n_components)
+        declared = self._declared_kernel().takes
+        self._takes = "arrays" if declared == "objects" and is_numeric_matrix(X) else declared
+        X = check_points(self, X, self._takes, fitting=True)
+        targets, similarity = self._supervision(y, n_points(X))
         m = targets.values.shape[1]
-        if kernel_outputs not in (None, m):
-            raise ValueError(
-                f"the kernel has {kernel_outputs} outputs but the targets have {m} components; give n_components={kernel_outputs}, "
-                "or a kernel (or bandwidths) for each component."
-            )
-        similarity = self._similarity(y, targets)
+        kernel = self._kernel_for(m)
         coupling = similarity.couple(self.regression_weight, self._collocation_weight(similarity))
 
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        points = X if self._object_input or X.dtype == np.float64 else X.astype(np.float64)
-        kernel = self._matrix_kernel(m).resolve(points, rng)
-        gram = kernel.gram(points, m, lazy=self._evaluate_lazily(kernel, n_points(X), m))
-        solver, reason = self._solver(gram, coupling, targets.values)
-        step = self._step(solver, targets, coupling)
+        points = X.astype(np.float64) if X.dtype == np.float32 else X
+        kernel = kernel.resolve(points, rng)
+        gram = kernel.gram(points, m, lazy=self._evaluates_lazily(kernel, n_points(X), m))
+        solver, reason = self._prepare(gram, coupling, targets.values)
+        step = self._step(solver, targets.values, coupling)
         try:
             trained = alternate(solver, step, tol=self.tol, max_iter=self.max_iter, on_iteration=self._tell)
         except IllConditionedError as error:
             raise ValueError(f"the model could not be fitted ({error}): {Status.ILL_CONDITIONED.value}") from error
 
-        dtype = np.dtype(np.float64) if self._object_input else X.dtype
-        self.metric_ = self._freeze(kernel, _kept_points(kernel, X), trained, targets, dtype)
-        self.coefficients_ = self.metric_.coefficients
+        if trained.factors.output_matrix is not None:
+            (scalar,) = kernel.scalars
+            kernel = Separable(scalar, trained.factors.output_matrix)
+        # A precomputed kernel comes with its values, so of its training points only the number matters.
+        kept = np.empty((n_points(X), 0)) if self._takes == "kernel values" else X
+        dtype = X.dtype if X.dtype == np.float32 else np.float64
+        self.coefficients_ = trained.coefficients.astype(dtype, copy=False)
         self.metric_factor_ = trained.factors.metric_factor
+        self.metric_ = OutputMetric(kernel, kept, self.coefficients_, self.metric_factor_, targets.offset)
         self.metric_matrix_ = self.metric_factor_.T @ self.metric_factor_
         self.prototypes_ = targets.prototypes
         self.classes_ = targets.classes
-        bandwidths = [scalar.bandwidth for scalar in kernel.scalars if scalar.has_bandwidth]
-        self.bandwidth_ = bandwidths[0] if len(bandwidths) == 1 else (np.array(bandwidths) if bandwidths else None)
+        self.bandwidth_ = _bandwidth(kernel)
         self.collocation_weight_ = coupling.collocation_weight
-        self.objective_terms_ = self._objective(trained, gram, targets.values, coupling, step)
+        self.objective_terms_ = step.terms(trained.coefficients, trained.factors, gram, targets.values, coupling)
         self.objective_ = self.objective_terms_.total
         self.history_ = trained.history
         self.n_iter_ = len(trained.history)
@@ -113,7 +118,7 @@ class _KernelMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self.solver_ = solver.name
         self.solver_reason_ = reason
         self._n_features_out = m
-        self._store(trained, step)
+        self._store(trained)
         if self.status_ is not Status.CONVERGED:
             warnings.warn(f"{type(self).__name__}: {self.status_.value}", ConvergenceWarning, stacklevel=2)
         return self
@@ -121,12 +126,12 @@ class _KernelMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def transform(self, X: Any) -> Array:
         """Coordinates in which Euclidean distance is the learned metric, shape (n, m)."""
         check_is_fitted(self)
-        return self.metric_.coordinates(self._check_points(X, None, reset=False))
+        return self.metric_.coordinates(check_points(self, X, self._takes, fitting=False))
 
     def map(self, X: Any) -> Array:
         """f(x), shape (n, m): the learned map before the metric is applied; targets are given in these coordinates."""
         check_is_fitted(self)
-        return self.metric_.map(self._check_points(X, None, reset=False))
+        return self.metric_.map(check_points(self, X, self._takes, fitting=False))
 
     def pair_distance(self, pairs: Any) -> Array:
         """The learned distance of each pair.
@@ -140,7 +145,8 @@ class _KernelMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         array of shape (n_pairs,)
         """
         check_is_fitted(self)
-        return self.metric_.distances(*(self._check_points(side, None, reset=False) for side in self._sides(pairs)))
+        first, second = (check_points(self, side, self._takes, fitting=False) for side in check_pairs(pairs, self._takes))
+        return self.metric_.distances(first, second)
 
     def pair_score(self, pairs: Any) -> Array:
         """Minus `pair_distance`: the larger, the more similar."""
@@ -154,11 +160,14 @@ class _KernelMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def get_mahalanobis_matrix(self) -> Array:
         """A such that the squared distance is (f(x) - f(x'))' A (f(x) - f(x')), with f from `map`."""
         check_is_fitted(self)
-        return self.metric_matrix_.copy()
+        return np.array(self.metric_matrix_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        takes = self._takes()
+        try:
+            takes = self._declared_kernel().takes
+        except ValueError:  # tags must not raise; fit will
+            takes = "arrays"
         tags.target_tags.required = True
         tags.target_tags.multi_output = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
@@ -166,47 +175,42 @@ class _KernelMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         tags.input_tags.pairwise = takes == "kernel values"
         return tags
 
-    # What the two models differ in.
-
-    @abstractmethod
-    def _check_parameters(self) -> None: ...
-
-    @abstractmethod
-    def _step(self, solver: Solver, targets: Targets, coupling: Coupling) -> Step: ...
-
-    @abstractmethod
-    def _freeze(self, kernel: MatrixKernel, points: Any, trained: Trained, targets: Targets, dtype: Any) -> OutputMetric: ...
-
-    @abstractmethod
-    def _objective(self, trained: Trained, gram: GramOperator, targets: Array, coupling: Coupling, step: Step) -> Terms: ...
-
-    @abstractmethod
-    def _store(self, trained: Trained, step: Step) -> None: ...
-
-    # Parameters.
-
-    def _check_common_parameters(self) -> None:
-        _check_number("regression_weight", self.regression_weight, positive=True)
-        if self.collocation_weight != "auto":
-            _check_number("collocation_weight", self.collocation_weight, positive=False, word="auto")
-        _check_number("tol", self.tol, positive=False)
+    def _check_parameters(self) -> None:
+        check_number("regression_weight", self.regression_weight, positive=True)
+        check_number("collocation_weight", self.collocation_weight, word="auto")
+        check_number("tol", self.tol)
         if not isinstance(self.max_iter, Integral) or self.max_iter < 1:
             raise ValueError(f"max_iter must be an integer >= 1, not {self.max_iter!r}.")
         if self.solver != "auto" and self.solver not in SOLVERS:
             raise ValueError(f"solver={self.solver!r} is not known; use 'auto' or one of {sorted(SOLVERS)}.")
 
-    def _check_n_components(self, kernel_outputs: int | None, n_samples: int) -> int | None:
-        given = self.n_components
-        if given is None:
-            return kernel_outputs
-        if not isinstance(given, Integral) or isinstance(given, bool) or given < 1:
-            raise ValueError(f"n_components must be None or an integer >= 1, not {given!r}.")
-        if given > n_samples:
+    def _supervision(self, y: Any, n_samples: int) -> tuple[Targets, Similarity]:
+        y, holds_labels = check_supervision(y, n_samples)
+        n_components = self._n_components(n_samples)
+        targets = class_targets(y, n_components, self.prototypes) if holds_labels else real_targets(y, n_components)
+        if callable(self.similarity):
+            return targets, matrix_similarity(self.similarity(y), n_samples)
+        if not isinstance(self.similarity, str):
+            return targets, matrix_similarity(self.similarity, n_samples)
+        if self.similarity != "class":
+            raise ValueError(f"similarity={self.similarity!r} is not known; use 'class', a matrix, or a function of the targets.")
+        if targets.labels is not None:
+            return targets, ClassSimilarity(targets.labels)
+        if self.collocation_weight == 0:
+            return targets, MatrixSimilarity(scipy.sparse.eye_array(n_samples, format="csr"))
+        return targets, gaussian_similarity(targets.values)
+
+    def _n_components(self, n_samples: int) -> int | None:
+        if self.n_components is None:
+            return self._declared_kernel().n_outputs
+        if not isinstance(self.n_components, Integral) or isinstance(self.n_components, bool) or self.n_components < 1:
+            raise ValueError(f"n_components must be None or an integer >= 1, not {self.n_components!r}.")
+        if self.n_components > n_samples:
             raise ValueError(
-                f"n_components={given} exceeds the {n_samples} training samples, whose images span at most {n_samples} dimensions; "
-                "lower n_components (None takes classes - 1)."
+                f"n_components={self.n_components} exceeds the {n_samples} training samples, whose images span at most "
+                f"{n_samples} dimensions; lower n_components (None takes classes - 1)."
             )
-        return int(given)
+        return int(self.n_components)
 
     def _collocation_weight(self, similarity: Similarity) -> float:
         if self.collocation_weight != "auto":
@@ -214,7 +218,42 @@ class _KernelMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         # The collocation term sums over pairs: dividing by the mean degree keeps its share independent of n.
         return float(self.regression_weight / max(2 * similarity.mean_degree, 1.0))
 
-    def _solver(self, gram: GramOperator, coupling: Coupling, targets: Array) -> tuple[Solver, str]:
+    def _declared_kernel(self) -> MatrixKernel:
+        """The matrix kernel that the parameters describe."""
+        if isinstance(self.kernel, MatrixKernel):
+            return self.kernel
+        if isinstance(self.kernel, Scalar):
+            return Separable(self.kernel)
+        if _is_sequence(self.bandwidth):
+            return Diagonal([Scalar(self.kernel, bandwidth, self.kernel_params) for bandwidth in self.bandwidth])
+        return Separable(Scalar(self.kernel, self.bandwidth, self.kernel_params))
+
+    def _kernel_for(self, n_outputs: int) -> MatrixKernel:
+        kernel = self._declared_kernel()
+        if kernel.n_outputs not in (None, n_outputs):
+            raise ValueError(
+                f"the kernel has {kernel.n_outputs} outputs but the targets have {n_outputs} components; give "
+                f"n_components={kernel.n_outputs}, or a kernel (or bandwidths) for each component."
+            )
+        return kernel
+
+    def _evaluates_lazily(self, kernel: MatrixKernel, n: int, m: int) -> bool:
+        """True if the Gram matrices do not fit and the solver can do without them; raises if it cannot."""
+        # Kernel matrices, and their reduced forms; a kernel without scalar parts has m x m blocks.
+        held = 2 * m * m if not kernel.scalars else 2 * len(kernel.scalars)
+        matrices = held + 1
+        n_bytes = 8.0 * matrices * n * n
+        available = available_memory()
+        if self.solver == "cg" and kernel.scalars and available is not None and n_bytes > available:
+            return True
+        require_memory(
+            n_bytes,
+            f"an exact fit on {n} samples ({matrices} arrays of {n} x {n})",
+            "solver='cg', which evaluates the kernel in row blocks (slower, little memory), or fit on fewer rows.",
+        )
+        return False
+
+    def _prepare(self, gram: GramOperator, coupling: Coupling, targets: Array) -> tuple[Solver, str]:
         kind, reason = choose_solver(gram) if self.solver == "auto" else (SOLVERS[self.solver], "asked for")
         if kind is ConjugateGradient:
             return ConjugateGradient(gram, coupling, targets, tolerance=min(1e-6, 0.01 * self.tol)), reason
@@ -228,132 +267,22 @@ class _KernelMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 file=sys.stderr,
             )
 
-    # The kernel.
-
-    def _takes(self) -> str:
-        try:
-            return self._matrix_kernel(1).takes if not isinstance(self.kernel, MatrixKernel) else self.kernel.takes
-        except ValueError:  # tags must not raise; fit will
-            return "arrays"
-
-    def _kernel_outputs(self) -> int | None:
-        """The number of outputs that the kernel prescribes."""
-        if isinstance(self.kernel, MatrixKernel):
-            return self.kernel.n_outputs
-        return len(self.bandwidth) if self._has_bandwidths() else None
-
-    def _has_bandwidths(self) -> bool:
-        return isinstance(self.bandwidth, Sequence | np.ndarray) and not isinstance(self.bandwidth, str)
-
-    def _matrix_kernel(self, n_outputs: int) -> MatrixKernel:
-        if isinstance(self.kernel, MatrixKernel):
-            return self.kernel
-        if isinstance(self.kernel, Scalar):
-            return Separable(self.kernel)
-        if self._has_bandwidths():
-            return Diagonal([Scalar(self.kernel, bandwidth, self.kernel_params) for bandwidth in self.bandwidth])
-        return Separable(Scalar(self.kernel, self.bandwidth, self.kernel_params))
-
-    def _evaluate_lazily(self, kernel: MatrixKernel, n: int, m: int) -> bool:
-        """True if the Gram matrices do not fit and the solver can do without them; raises if it cannot."""
-        separable = isinstance(kernel, Separable)
-        matrices = 3 if separable else 2 * max(len(kernel.scalars), m) + 1 if kernel.scalars else 2 * m * m
-        n_bytes = 8.0 * matrices * n * n
-        available = available_memory()
-        if self.solver == "cg" and kernel.scalars and available is not None and n_bytes > available:
-            return True
-        require_memory(
-            n_bytes,
-            f"an exact fit on {n} samples ({matrices} arrays of {n} x {n})",
-            "solver='cg', which evaluates the kernel in row blocks (slower, little memory), or fit on fewer rows.",
-        )
-        return False
-
-    # Data.
-
-    def _check_points(self, X: Any, y: Any, *, reset: bool) -> Any:
-        takes = self._takes()
-        if reset:
-            self._object_input = takes == "objects" and not _is_numeric_matrix(X)
-        if self._object_input:
-            if isinstance(X, str | bytes) or not hasattr(X, "__len__"):
-                raise ValueError(f"X must be a sequence of points; a {type(X).__name__} came.")
-            if y is not None:
-                check_consistent_length(X, y)
-            points = objects(list(X))
-            missing = [index for index, point in enumerate(points) if point is None]
-            if missing:
-                raise ValueError(f"X has no point (None) at {len(missing)} positions, first at {missing[0]}; remove those rows.")
-            if reset and len(points) < 2:
-                raise ValueError(f"at least 2 points are needed; n_samples = {len(points)} came.")
-            return points
-        X = validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr" if takes == "sparse" else False,
-            dtype=[np.float64, np.float32],
-            ensure_min_samples=2 if reset else 1,
-        )
-        if y is not None:
-            check_consistent_length(X, y)
-        if reset and takes == "kernel values" and X.shape[0] != X.shape[1]:
-            raise ValueError(f"with kernel='precomputed' fit takes the square kernel matrix of the training points, not {X.shape}.")
-        return X
-
-    def _targets(self, y: Any, n_samples: int, n_components: int | None) -> Targets:
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None: class labels or real targets."
-            )
-        if _holds_labels(y):
-            labels = column_or_1d(y)
-            _check_not_real(labels)
-            check_classification_targets(labels)
-            return class_targets(labels, n_components, self.prototypes)
-        values = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
-        return real_targets(values, n_components)
-
-    def _similarity(self, y: Any, targets: Targets) -> Similarity:
-        n_samples = len(targets.values)
-        if isinstance(self.similarity, str):
-            if self.similarity != "class":
-                raise ValueError(
-                    f"similarity={self.similarity!r} is not known; use 'class', a matrix, or a function of the targets."
-                )
-            if targets.labels is not None:
-                return ClassSimilarity(targets.labels)
-            if self.collocation_weight == 0:
-                return MatrixSimilarity(scipy.sparse.eye_array(n_samples, format="csr"))
-            return gaussian_similarity(targets.values)
-        given = self.similarity(np.asarray(y)) if callable(self.similarity) else self.similarity
-        return matrix_similarity(given, n_samples)
-
-    def _sides(self, pairs: Any) -> tuple[Any, Any]:
-        if self._object_input:
-            if not all(len(pair) == 2 for pair in pairs):
-                raise ValueError("pairs must be a sequence of pairs (x, x').")
-            return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-        pairs = check_array(pairs, allow_nd=True, ensure_2d=False, dtype=[np.float64, np.float32], input_name="pairs")
-        if pairs.ndim != 3 or pairs.shape[1] != 2:
-            raise ValueError(f"pairs must have the shape (n_pairs, 2, n_features); theirs is {pairs.shape}.")
-        return pairs[:, 0], pairs[:, 1]
-
 
 class FixedKernelMetric(_KernelMetric):
     """Model 1 of the paper: a given matrix-valued kernel, and a Mahalanobis metric learned in the output space.
 
     Learns f(x) = sum_j K(x, x_j) c_j in R^m and L by minimising
 
-        1/2 |f|^2 + gamma/2 sum_ij s_ij |L (f(x_i) - f(x_j))|^2 + lambda/2 sum_i |L (f(x_i) - y_i)|^2 + rho tr(L) + epsilon/2 |L|_F^2
+        1/2 |f|^2 + gamma/2 sum_ij s_ij |L (f(x_i) - f(x_j))|^2 + lambda/2 sum_i |L (f(x_i) - y_i)|^2
+                  + rho tr(L) + epsilon/2 |L|_F^2
 
     by alternating exact steps; the objective never rises. Distances are |L (f(x) - f(x'))|.
 
     Parameters
     ----------
     n_components : int, optional
-        Dimension m of the output space, which bounds the rank of the metric. Default: classes - 1, the number of real targets, or the
-        number of outputs of the kernel. Components beyond what the targets span stay zero.
+        Dimension m of the output space, which bounds the rank of the metric. Default: classes - 1, the number of real targets,
+        or the number of outputs of the kernel. Components beyond what the targets span stay zero.
     kernel : str, callable, Scalar or MatrixKernel
         A name of scikit-learn's pairwise kernels, a function of two points (any objects), "precomputed", or any kernel of
         `outmetric.kernels`.
@@ -369,13 +298,13 @@ class FixedKernelMetric(_KernelMetric):
     metric_penalty : float or "auto"
         rho: sets the size of L. "auto": L is about -I for the zero map.
     metric_ridge : float
-        epsilon in units of tr(lambda Y'Y)/m. Towards 0 the metric is the paper's, whose objective has no minimum; towards infinity it
-        is Euclidean. 0 runs the paper's own update and reports `Status.DIVERGED` where that diverges.
+        epsilon in units of tr(lambda Y'Y)/m. Towards 0 the metric is the paper's, whose objective has no minimum; towards
+        infinity it is Euclidean. 0 runs the paper's own update and reports `Status.DIVERGED` where that diverges.
     prototypes : "simplex", "onehot" or array of shape (classes, m)
         Target of each class. "simplex": vertices of a regular simplex, or points spread on the sphere if m < classes - 1.
     similarity : "class", array or sparse matrix of shape (n, n), or callable
-        s_ij. "class": 1 within a class and 0 otherwise; for real targets a Gaussian of target distance. A callable gets y and returns
-        the matrix. Must be symmetric with 0 <= s_ij <= s_ii.
+        s_ij. "class": 1 within a class and 0 otherwise; for real targets a Gaussian of target distance. A callable gets y and
+        returns the matrix. Must be symmetric with 0 <= s_ij <= s_ii.
     solver : "auto", "spectral", "dense" or "cg"
     max_iter : int
     tol : float
@@ -426,13 +355,13 @@ class FixedKernelMetric(_KernelMetric):
         bandwidth: float | str | Sequence[float | str] | ArrayLike = "median",
         kernel_params: Mapping[str, Any] | None = None,
         collocation_weight: float | Literal["auto"] = "auto",
-        regression_weight: float = 10.0,
+        regression_weight: float = 3.0,
         metric_penalty: float | Literal["auto"] = "auto",
-        metric_ridge: float = 1.0,
+        metric_ridge: float = 3.0,
         prototypes: str | ArrayLike = "simplex",
         similarity: Any = "class",
         solver: str = "auto",
-        max_iter: int = 200,
+        max_iter: int = 1000,
         tol: float = 1e-6,
         random_state: Any = None,
         verbose: bool = False,
@@ -454,30 +383,16 @@ class FixedKernelMetric(_KernelMetric):
         self.verbose = verbose
 
     def _check_parameters(self) -> None:
-        self._check_common_parameters()
-        if self.metric_penalty != "auto":
-            _check_number("metric_penalty", self.metric_penalty, positive=True, word="auto")
-        _check_number("metric_ridge", self.metric_ridge, positive=False)
+        super()._check_parameters()
+        check_number("metric_penalty", self.metric_penalty, positive=True, word="auto")
+        check_number("metric_ridge", self.metric_ridge)
 
-    def _step(self, solver: Solver, targets: Targets, coupling: Coupling) -> MetricStep:
-        scatter = coupling.regression_weight * targets.values.T @ targets.values
-        unit = float(np.trace(scatter)) / max(1, int(np.linalg.matrix_rank(scatter)))
-        penalty = unit * (1 + self.metric_ridge) if self.metric_penalty == "auto" else float(self.metric_penalty)
-        return MetricStep(penalty, self.metric_ridge * unit, scatter)
-
-    def _freeze(self, kernel: MatrixKernel, points: Any, trained: Trained, targets: Targets, dtype: Any) -> OutputMetric:
-        coefficients = trained.coefficients.astype(dtype, copy=False)
-        return OutputMetric(kernel, points, coefficients, trained.factors.metric_factor, targets.offset)
-
-    def _objective(self, trained: Trained, gram: GramOperator, targets: Array, coupling: Coupling, step: Step) -> Terms:
-        assert isinstance(step, MetricStep)
-        factor = trained.factors.metric_factor
-        return fixed_kernel_objective(trained.coefficients, factor, gram, targets, coupling, step.metric_penalty, step.metric_ridge)
-
-    def _store(self, trained: Trained, step: Step) -> None:
-        assert isinstance(step, MetricStep)
-        self.metric_penalty_ = step.metric_penalty
-        self.metric_ridge_ = step.metric_ridge
+    def _step(self, solver: Solver, targets: Array, coupling: Coupling) -> MetricStep:
+        scatter = coupling.regression_weight * targets.T @ targets
+        unit = float(np.trace(scatter)) / _rank(targets)
+        self.metric_ridge_ = self.metric_ridge * unit
+        self.metric_penalty_ = unit + self.metric_ridge_ if self.metric_penalty == "auto" else float(self.metric_penalty)
+        return MetricStep(self.metric_penalty_, self.metric_ridge_, scatter)
 
 
 class LearnedKernelMetric(_KernelMetric):
@@ -511,8 +426,8 @@ class LearnedKernelMetric(_KernelMetric):
     prototypes : "simplex", "onehot" or array of shape (classes, m)
         Target of each class. "simplex": vertices of a regular simplex, or points spread on the sphere if m < classes - 1.
     similarity : "class", array or sparse matrix of shape (n, n), or callable
-        s_ij. "class": 1 within a class and 0 otherwise; for real targets a Gaussian of target distance. A callable gets y and returns
-        the matrix. Must be symmetric with 0 <= s_ij <= s_ii.
+        s_ij. "class": 1 within a class and 0 otherwise; for real targets a Gaussian of target distance. A callable gets y and
+        returns the matrix. Must be symmetric with 0 <= s_ij <= s_ii.
     solver : "auto", "spectral", "dense" or "cg"
     max_iter : int
     tol : float
@@ -569,7 +484,7 @@ class LearnedKernelMetric(_KernelMetric):
         bandwidth: float | str = "median",
         kernel_params: Mapping[str, Any] | None = None,
         collocation_weight: float | Literal["auto"] = "auto",
-        regression_weight: float = 10.0,
+        regression_weight: float = 3.0,
         output_penalty: float | Literal["auto"] = "auto",
         prototypes: str | ArrayLike = "simplex",
         similarity: Any = "class",
@@ -595,78 +510,40 @@ class LearnedKernelMetric(_KernelMetric):
         self.verbose = verbose
 
     def _check_parameters(self) -> None:
-        self._check_common_parameters()
-        if self.output_penalty != "auto":
-            _check_number("output_penalty", self.output_penalty, positive=True, word="auto")
-        if isinstance(self.kernel, MatrixKernel) or self._has_bandwidths():
+        super()._check_parameters()
+        check_number("output_penalty", self.output_penalty, positive=True, word="auto")
+        if isinstance(self.kernel, MatrixKernel) or _is_sequence(self.bandwidth):
             raise ValueError(
                 "LearnedKernelMetric learns the matrix of the kernel k(x, x') B itself: give a scalar kernel and one bandwidth; "
                 "FixedKernelMetric takes matrix-valued kernels."
             )
 
-    def _step(self, solver: Solver, targets: Targets, coupling: Coupling) -> OutputMatrixStep:
-        m = targets.values.shape[1]
+    def _step(self, solver: Solver, targets: Array, coupling: Coupling) -> OutputMatrixStep:
+        m = targets.shape[1]
         if self.output_penalty != "auto":
-            return OutputMatrixStep(float(self.output_penalty), m)
-        energy = solver.solve(np.eye(m), np.eye(m)).energy
-        assert energy is not None
-        rank = max(1, int(np.linalg.matrix_rank(targets.values.T @ targets.values)))
-        return OutputMatrixStep(float(np.trace(energy)) / (2 * rank) or 1.0, m)
+            self.output_penalty_ = float(self.output_penalty)
+        else:
+            energy = solver.solve(np.eye(m), np.eye(m)).energy
+            assert energy is not None  # the kernel is separable
+            self.output_penalty_ = float(np.trace(energy)) / (2 * _rank(targets)) or 1.0
+        return OutputMatrixStep(self.output_penalty_, m)
 
-    def _freeze(self, kernel: MatrixKernel, points: Any, trained: Trained, targets: Targets, dtype: Any) -> OutputMetric:
-        assert isinstance(kernel, Separable)
-        coefficients = trained.coefficients.astype(dtype, copy=False)
-        learned = Separable(kernel.kernel, trained.factors.output_matrix)
-        return OutputMetric(learned, points, coefficients, trained.factors.metric_factor, targets.offset)
-
-    def _objective(self, trained: Trained, gram: GramOperator, targets: Array, coupling: Coupling, step: Step) -> Terms:
-        assert isinstance(step, OutputMatrixStep)
-        factors, output_matrix = gram.kronecker_factors(), trained.factors.output_matrix
-        assert factors is not None and output_matrix is not None
-        return learned_kernel_objective(trained.coefficients, output_matrix, factors[0], targets, coupling, step.output_penalty)
-
-    def _store(self, trained: Trained, step: Step) -> None:
-        assert isinstance(step, OutputMatrixStep)
+    def _store(self, trained: Trained) -> None:
         self.output_matrix_ = trained.factors.output_matrix
-        self.output_penalty_ = step.output_penalty
         self.dual_gap_ = trained.history[-1].gap
 
 
-def _check_number(name: str, value: Any, *, positive: bool, word: str | None = None) -> None:
-    number = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(value)
-    if not number or value < 0 or (positive and value == 0):
-        kind = "a finite number > 0" if positive else "a finite number >= 0"
-        raise ValueError(f"{name} must be {kind}{f' or {word!r}' if word else ''}, not {value!r}.")
+def _rank(targets: Array) -> int:
+    """How many components the targets span: penalties in natural units must not depend on components that stay zero."""
+    return max(1, int(np.linalg.matrix_rank(targets.T @ targets)))
 
 
-def _holds_labels(y: Any) -> bool:
-    """Whether y are class labels; two-dimensional arrays with more than one column always are real targets."""
-    kind = type_of_target(y, input_name="y")
-    if kind == "unknown":
-        raise ValueError(f"Unknown label type: y is neither labels nor real targets (dtype {np.asarray(y).dtype}).")
-    return np.ndim(y) == 1 and kind in ("binary", "multiclass")
+def _bandwidth(kernel: MatrixKernel) -> Any:
+    bandwidths = [scalar.bandwidth for scalar in kernel.scalars if scalar.has_bandwidth]
+    if not bandwidths:
+        return None
+    return bandwidths[0] if len(bandwidths) == 1 else np.array(bandwidths)
 
 
-def _check_not_real(labels: Array) -> None:
-    """Floats that happen to be whole, almost all different, are a regression target that scikit-learn would call classes."""
-    distinct = len(np.unique(labels))
-    if labels.dtype.kind == "f" and distinct > max(20, len(labels) / 2):
-        raise ValueError(
-            f"y holds {distinct} distinct numbers for {len(labels)} samples, which look like real targets but would be taken for "
-            f"{distinct} classes since all are whole. Pass y as one column, y[:, None], for real targets, or as integers for classes."
-        )
-
-
-def _is_numeric_matrix(X: Any) -> bool:
-    if scipy.sparse.issparse(X):
-        return True
-    try:
-        values = np.asarray(X)
-    except ValueError:  # ragged sequences
-        return False
-    return values.ndim == 2 and values.dtype.kind in "fiub"
-
-
-def _kept_points(kernel: MatrixKernel, X: Any) -> Any:
-    """The training points the map needs; a precomputed kernel comes with its values, so only their number matters."""
-    return np.empty((n_points(X), 0)) if kernel.takes == "kernel values" else X
+def _is_sequence(bandwidth: Any) -> bool:
+    return isinstance(bandwidth, Sequence | np.ndarray) and not isinstance(bandwidth, str)

@@ -42,11 +42,11 @@ def residual_scatter(outputs: Array, targets: Array, coupling: Coupling) -> Arra
 
 
 def _collocation_scatter(outputs: Array, coupling: Coupling) -> Array:
-    return 2 * coupling.collocation_weight * outputs.T @ coupling.laplacian(outputs)
+    return np.asarray(2 * coupling.collocation_weight * outputs.T @ coupling.laplacian(outputs))
 
 
 def _regression_scatter(outputs: Array, targets: Array, coupling: Coupling) -> Array:
-    return coupling.regression_weight * (outputs - targets).T @ (outputs - targets)
+    return np.asarray(coupling.regression_weight * (outputs - targets).T @ (outputs - targets))
 
 
 def fixed_kernel_objective(
@@ -93,7 +93,7 @@ def coefficient_residual(
     """C + P F A - lambda Y A with A = L'L (model 2: L = I); gram(residual) is the gradient of either functional in C."""
     metric = metric_factor.T @ metric_factor
     outputs = gram.apply(coefficients)
-    return coefficients + (coupling.apply(outputs) - coupling.regression_weight * targets) @ metric
+    return np.asarray(coefficients + (coupling.apply(outputs) - coupling.regression_weight * targets) @ metric)
 
 
 def metric_gradient(metric_factor: Array, scatter: Array, metric_penalty: float, metric_ridge: float) -> Array:

@@ -139,7 +139,7 @@ class Dense(GramOperator):
         return rows, columns, outputs
 
     def apply(self, coefficients: Array) -> Array:
-        return np.einsum("ijkl,jl->ik", self.blocks, coefficients, optimize=True)
+        return np.asarray(np.einsum("ijkl,jl->ik", self.blocks, coefficients, optimize=True))
 
     def to_dense(self) -> Array:
         rows, columns, outputs = self.shape
@@ -160,10 +160,10 @@ class Sum(GramOperator):
         return self.terms[0].shape
 
     def apply(self, coefficients: Array) -> Array:
-        return np.sum([term.apply(coefficients) for term in self.terms], axis=0)
+        return np.asarray(np.sum([term.apply(coefficients) for term in self.terms], axis=0))
 
     def to_dense(self) -> Array:
-        return np.sum([term.to_dense() for term in self.terms], axis=0)
+        return np.asarray(np.sum([term.to_dense() for term in self.terms], axis=0))
 
     def output_block(self, output: int) -> Array | None:
         blocks = [block for term in self.terms if (block := term.output_block(output)) is not None]
@@ -205,6 +205,11 @@ def row_blocks(rows: Callable[[slice], Array], shape: tuple[int, int], block_row
 
 def _entries(gram: SampleGram) -> Array:
     return np.asarray(gram @ np.eye(gram.shape[1])) if isinstance(gram, LinearOperator) else gram
+
+
+def to_array(matrix: Any) -> Array:
+    """A dense array from a dense or sparse matrix."""
+    return np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix)
 
 
 def check_psd(matrix: Array, name: str = "matrix", *, tolerance: float | None = None) -> None:

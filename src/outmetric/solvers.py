@@ -4,7 +4,7 @@ The problem: given the Gram operator, the coupling P = R R', targets Y and the m
 
     C + P gram(C) A = lambda Y A.                                       (eq:solution_c_general, eq:specialized_form_solve_C_1)
 
-In the whitened residual Z, with C = R Z L, it is symmetric positive definite with all eigenvalues >= 1 and needs no (pseudo-)inverse:
+In the whitened residual Z, with C = R Z L, it is symmetric with all eigenvalues >= 1 and needs no (pseudo-)inverse:
 
     Z + R' gram(R Z L) L' = lambda R^-1 Y L' .
 
@@ -268,10 +268,10 @@ class Dense(Solver):
 class ConjugateGradient(Solver):
     """Any kernel of any size, by conjugate gradients on X A^-1 + R' gram(R X) = lambda R^-1 Y, with C = R X.
 
-    The preconditioner solves the system without its coupling between outputs, a_kk X_k + W_k X_k with a = A^-1 and W_k the whitened
-    Gram matrix of output k, by one tridiagonalisation for each k. For a diagonal kernel the condition number then is at most that of
-    A^-1 scaled to unit diagonal, times m: it does not depend on samples, weights or bandwidths. A kernel that is evaluated in row
-    blocks has no entries to reduce, and is solved without preconditioner.
+    The preconditioner solves the system without its coupling between outputs, a_kk X_k + W_k X_k with a = A^-1 and W_k the
+    whitened Gram matrix of output k, by one tridiagonalisation for each k. For a diagonal kernel the condition number then is at
+    most that of A^-1 scaled to unit diagonal: it does not depend on samples, weights or bandwidths. A kernel that is evaluated
+    in row blocks has no entries to reduce, and is solved without preconditioner.
     """
 
     name = "cg"
@@ -353,7 +353,7 @@ class ConjugateGradient(Solver):
     def _precondition(self, residual: Array, operator: GramOperator, inverse_metric: Array) -> Array:
         shifts = np.diag(inverse_metric)
         if not self.systems:
-            return residual / shifts
+            return np.asarray(residual / shifts)
         factors = operator.kronecker_factors()
         if factors is not None:
             (system,) = self.systems

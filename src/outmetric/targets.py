@@ -19,7 +19,7 @@ from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 
 from outmetric.memory import require_memory
-from outmetric.operators import Array, check_finite, check_symmetric
+from outmetric.operators import Array, check_finite, check_symmetric, to_array
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,9 +303,7 @@ class MatrixCoupling(Coupling):
             f"Factorising the similarity of {len(self._degrees)} samples",
             "use similarity='class', which needs no matrix, or fewer samples.",
         )
-        coupling = np.asarray(self.matrix.todense() if scipy.sparse.issparse(self.matrix) else self.matrix) * (
-            -2 * self.collocation_weight
-        )
+        coupling = -2 * self.collocation_weight * to_array(self.matrix)
         coupling[np.diag_indices_from(coupling)] += 2 * self.collocation_weight * self._degrees + self.regression_weight
         return np.asarray(scipy.linalg.cholesky(coupling, lower=True, overwrite_a=True))
 
@@ -316,7 +314,7 @@ class MatrixCoupling(Coupling):
         return np.asarray((self._cholesky.T if transpose else self._cholesky) @ outputs)
 
     def solve_factor(self, outputs: Array, *, transpose: bool = False) -> Array:
-        return np.asarray(scipy.linalg.solve_triangular(self._cholesky, outputs, lower=True, trans=int(transpose)))
+        return np.asarray(scipy.linalg.solve_triangular(self._cholesky, outputs, lower=True, trans=1 if transpose else 0))
 
     def sandwich(self, gram: Array) -> Array:
         return np.asarray(self._cholesky.T @ (gram @ self._cholesky))

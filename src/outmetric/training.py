@@ -17,9 +17,17 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from outmetric.objective import duality_gap, fixed_kernel_penalty, metric_gradient
-from outmetric.operators import Array
+from outmetric.objective import (
+    Terms,
+    duality_gap,
+    fixed_kernel_objective,
+    fixed_kernel_penalty,
+    learned_kernel_objective,
+    metric_gradient,
+)
+from outmetric.operators import Array, GramOperator
 from outmetric.solvers import IllConditionedError, Solution, Solver, Status
+from outmetric.targets import Coupling
 
 # With metric_ridge = 0: L this many times its first size means that the objective has no minimum.
 DIVERGENCE_FACTOR = 1e8
@@ -37,9 +45,9 @@ class Factors:
 class Record:
     """One iteration, after its coefficient step.
 
-    ``fit`` is the collocation and regression terms together, 1/2 tr(A M); ``roughness`` is 1/2 |f|^2; ``penalty`` is paid for the
-    metric. ``optimality`` is what tol is compared with: the relative duality gap (model 2, also in ``gap``) or the relative gradient
-    of the metric factor (model 1; ``gap`` is None).
+    ``fit`` is the collocation and regression terms together, 1/2 tr(A M); ``roughness`` is 1/2 |f|^2; ``penalty`` is paid for
+    the metric. ``optimality`` is what tol is compared with: the relative duality gap (model 2, also in ``gap``) or the relative
+    gradient of the metric factor (model 1; ``gap`` is None).
     """
 
     iteration: int
@@ -82,6 +90,10 @@ class Step(ABC):
     def update(self, factors: Factors, solution: Solution) -> Factors | None:
         """The minimising factors for the map just solved for; None if there is no minimum."""
 
+    @abstractmethod
+    def terms(self, coefficients: Array, factors: Factors, gram: GramOperator, targets: Array, coupling: Coupling) -> Terms:
+        """The objective by its definition, for any coefficients and factors."""
+
     certifies: bool
     """Whether ``optimality`` is a duality gap."""
 
@@ -102,8 +114,8 @@ class MetricStep(Step):
         factors = self._minimiser(self.initial_scatter)
         if factors is None:
             raise ValueError(
-                "metric_ridge=0 needs targets that span all components: with n_components larger than classes - 1 the paper's metric "
-                "is infinite from the start. Lower n_components or set metric_ridge > 0."
+                "metric_ridge=0 needs targets that span all components: with n_components larger than classes - 1 the paper's "
+                "metric is infinite from the start. Lower n_components or set metric_ridge > 0."
             )
         return factors
 
@@ -117,6 +129,11 @@ class MetricStep(Step):
 
     def update(self, factors: Factors, solution: Solution) -> Factors | None:
         return self._minimiser(solution.scatter)
+
+    def terms(self, coefficients: Array, factors: Factors, gram: GramOperator, targets: Array, coupling: Coupling) -> Terms:
+        return fixed_kernel_objective(
+            coefficients, factors.metric_factor, gram, targets, coupling, self.metric_penalty, self.metric_ridge
+        )
 
     def _minimiser(self, scatter: Array) -> Factors | None:
         spectrum, basis = scipy.linalg.eigh(scatter)
@@ -152,6 +169,12 @@ class OutputMatrixStep(Step):
         energy = output_matrix @ solution.energy @ output_matrix
         spectrum, basis = scipy.linalg.eigh((energy + energy.T) / (4 * self.output_penalty))
         return Factors(factors.metric_factor, (basis * np.cbrt(spectrum.clip(min=0))) @ basis.T)
+
+    def terms(self, coefficients: Array, factors: Factors, gram: GramOperator, targets: Array, coupling: Coupling) -> Terms:
+        kronecker = gram.kronecker_factors()
+        assert kronecker is not None
+        output_matrix = _output_matrix(factors)
+        return learned_kernel_objective(coefficients, output_matrix, kronecker[0], targets, coupling, self.output_penalty)
 
 
 def _output_matrix(factors: Factors) -> Array:

@@ -1,0 +1,106 @@
+"""What comes from outside as X and y: checked once, with errors that say what came, what was expected and what to do."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
+
+from outmetric.kernels import Takes
+from outmetric.metric import objects
+from outmetric.operators import Array
+
+
+def check_points(estimator: Any, X: Any, takes: Takes, *, fitting: bool) -> Any:
+    """X as a float32 or float64 array or CSR matrix, or as an array of objects if that is what the kernel works on."""
+    if takes == "objects":
+        return _check_objects(X, fitting=fitting)
+    X = validate_data(
+        estimator,
+        X,
+        reset=fitting,
+        accept_sparse="csr" if takes == "sparse" else False,
+        dtype=[np.float64, np.float32],
+        ensure_min_samples=2 if fitting else 1,
+    )
+    if fitting and takes == "kernel values" and X.shape[0] != X.shape[1]:
+        raise ValueError(f"with kernel='precomputed' fit takes the square kernel matrix of the training points, not {X.shape}.")
+    return X
+
+
+def _check_objects(X: Any, *, fitting: bool) -> Array:
+    if isinstance(X, str | bytes) or not hasattr(X, "__len__"):
+        raise ValueError(f"X must be a sequence of points; a {type(X).__name__} came.")
+    points = objects(list(X))
+    missing = [index for index, point in enumerate(points) if point is None]
+    if missing:
+        raise ValueError(f"X has no point (None) at {len(missing)} positions, first at {missing[0]}; remove those rows.")
+    if len(points) < (2 if fitting else 1):
+        raise ValueError(f"at least {2 if fitting else 1} points are needed; n_samples = {len(points)} came.")
+    return points
+
+
+def is_numeric_matrix(X: Any) -> bool:
+    """Whether a kernel function gets rows of numbers, to be checked as such, rather than arbitrary objects."""
+    if scipy.sparse.issparse(X):
+        return False
+    try:
+        values = np.asarray(X)
+    except ValueError:  # a ragged sequence
+        return False
+    return values.ndim == 2 and values.dtype.kind in "fiub"
+
+
+def check_pairs(pairs: Any, takes: Takes) -> tuple[Any, Any]:
+    """The first points of all pairs, and the second ones."""
+    if takes == "objects":
+        if not all(len(pair) == 2 for pair in pairs):
+            raise ValueError("pairs must be a sequence of pairs (x, x').")
+        return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    pairs = check_array(pairs, allow_nd=True, ensure_2d=False, dtype=[np.float64, np.float32], input_name="pairs")
+    if pairs.ndim != 3 or pairs.shape[1] != 2:
+        raise ValueError(f"pairs must have the shape (n_pairs, 2, n_features); theirs is {pairs.shape}.")
+    return pairs[:, 0], pairs[:, 1]
+
+
+def check_supervision(y: Any, n_samples: int) -> tuple[Array, bool]:
+    """(y, whether it holds class labels); two-dimensional arrays always are real targets, with one row for each sample."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None: give class labels or real targets.")
+    check_consistent_length(y, np.empty(n_samples))
+    if scipy.sparse.issparse(y):
+        raise ValueError("y is a sparse matrix; real targets are dense: use y.toarray().")
+    kind = type_of_target(y, input_name="y")
+    if kind == "unknown":
+        raise ValueError(f"Unknown label type: y is neither labels nor real targets (dtype {np.asarray(y).dtype}).")
+    if np.ndim(y) == 2 or kind == "continuous":
+        return check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"), False
+    labels = column_or_1d(y)
+    check_classification_targets(labels)
+    _check_not_real(labels)
+    return labels, True
+
+
+def _check_not_real(labels: Array) -> None:
+    """Floats that happen to be whole, almost all different, are a regression target that scikit-learn would call classes."""
+    distinct = len(np.unique(labels))
+    if labels.dtype.kind == "f" and distinct > max(20, len(labels) / 2):
+        raise ValueError(
+            f"y holds {distinct} distinct numbers for {len(labels)} samples, which look like real targets but would be taken "
+            f"for {distinct} classes since all are whole. Pass y as one column, y[:, None], for real targets, or as integers "
+            "for classes."
+        )
+
+
+def check_number(name: str, value: Any, *, positive: bool = False, word: str | None = None) -> None:
+    """Raise ValueError unless the parameter is a finite number >= 0 (> 0), or the given word."""
+    if word is not None and isinstance(value, str) and value == word:
+        return
+    number = isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(float(value)))
+    if not number or value < 0 or (positive and value == 0):
+        kind = "a finite number > 0" if positive else "a finite number >= 0"
+        raise ValueError(f"{name} must be {kind}{f' or {word!r}' if word else ''}, not {value!r}.")
