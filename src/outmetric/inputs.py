@@ -77,7 +77,7 @@ def check_supervision(y: Any, n_samples: int) -> tuple[Array, bool]:
     kind = type_of_target(y, input_name="y")
     if kind == "unknown":
         raise ValueError(f"Unknown label type: y is neither labels nor real targets (dtype {np.asarray(y).dtype}).")
-    if np.ndim(y) == 2 or kind == "continuous":
+    if np.asarray(y).ndim == 2 or kind == "continuous":
         return check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"), False
     labels = column_or_1d(y)
     check_classification_targets(labels)

@@ -1,0 +1,232 @@
+"""Naive transcriptions of the paper, to compare with. Imports nothing of outmetric; loops and inverses are welcome here.
+
+Samples are rows: ``C`` and ``Y`` are the transposes of the paper's. ``blocks[i, j]`` is K(x_i, x_j), an (m, m) matrix.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+import scipy.optimize
+
+
+def gaussian(x, z, bandwidth):
+    """k(x, x') = exp(-|x - x'|^2 / (2 bandwidth^2))."""
+    return float(np.exp(-np.sum((np.asarray(x) - np.asarray(z)) ** 2) / (2 * bandwidth**2)))
+
+
+def laplacian(x, z, bandwidth):
+    return float(np.exp(-np.sum(np.abs(np.asarray(x) - np.asarray(z))) / bandwidth))
+
+
+def gram_matrix(kernel, X, Z):
+    return np.array([[kernel(x, z) for z in Z] for x in X])
+
+
+def separable_blocks(K, B):
+    return np.array([[k * B for k in row] for row in K])
+
+
+def diagonal_blocks(grams):
+    n, p = grams[0].shape
+    return np.array([[np.diag([gram[i, j] for gram in grams]) for j in range(p)] for i in range(n)])
+
+
+def block_matrix(blocks):
+    """The paper's Kbar, (nm, nm)."""
+    return np.block([[blocks[i, j] for j in range(blocks.shape[1])] for i in range(blocks.shape[0])])
+
+
+def outputs(blocks, C):
+    """f(x_i) = sum_j K(x_i, x_j) c_j, eq:mapping."""
+    return np.array([sum(blocks[i, j] @ C[j] for j in range(blocks.shape[1])) for i in range(blocks.shape[0])])
+
+
+def similarity_of_classes(labels):
+    return np.array([[float(a == b) for b in labels] for a in labels])
+
+
+def delta(S):
+    return np.diag(S.sum(axis=1)) - S
+
+
+def squared_norm(blocks, C):
+    """|f|^2 in the RKHS, by eq:reproducing_property."""
+    n = len(C)
+    return sum(C[i] @ blocks[i, j] @ C[j] for i in range(n) for j in range(n))
+
+
+def model1(C, L, blocks, Y, S, gamma, lam, rho, epsilon=0.0):
+    """eq:formulation_general, plus epsilon/2 |L|^2."""
+    F, n = outputs(blocks, C), len(C)
+    value = 0.5 * squared_norm(blocks, C) + rho * np.trace(L) + 0.5 * epsilon * np.sum(L**2)
+    value += gamma / 2 * sum(S[i, j] * np.sum((L @ (F[i] - F[j])) ** 2) for i in range(n) for j in range(n))
+    return value + lam / 2 * sum(np.sum((L @ (F[i] - Y[i])) ** 2) for i in range(n))
+
+
+def model2(C, B, K, Y, S, gamma, lam, rho):
+    """eq:formulation_specialized_B."""
+    blocks, n = separable_blocks(K, B), len(C)
+    F = outputs(blocks, C)
+    value = 0.5 * squared_norm(blocks, C) + 0.5 * rho * np.sum(B**2)
+    value += gamma / 2 * sum(S[i, j] * np.sum((F[i] - F[j]) ** 2) for i in range(n) for j in range(n))
+    return value + lam / 2 * sum(np.sum((F[i] - Y[i]) ** 2) for i in range(n))
+
+
+def residual_scatter(F, Y, S, gamma, lam):
+    """The bracket of eq:solution_L_general."""
+    n = len(F)
+    scatter = gamma * sum(S[i, j] * np.outer(F[i] - F[j], F[i] - F[j]) for i in range(n) for j in range(n))
+    return scatter + lam * sum(np.outer(F[i] - Y[i], F[i] - Y[i]) for i in range(n))
+
+
+def coefficient_step(blocks, L, Y, S, gamma, lam):
+    """The minimiser of model 1 in C from its normal equations, C + P F A = lambda Y A, as one dense system in ravel(C)."""
+    n, m = Y.shape
+    P = lam * np.eye(n) + 2 * gamma * delta(S)
+    A = L.T @ L
+    system = np.eye(n * m) + np.kron(P, A) @ block_matrix(blocks)
+    return np.linalg.solve(system, lam * (Y @ A).ravel()).reshape(n, m)
+
+
+# The paper's algorithms, as printed.
+
+
+def paper_coefficients_1(blocks, L, Y, S, gamma, lam):
+    """eq:solution_c_general with the Hessian of eq:convex_c_hessian and a pseudo-inverse."""
+    n, m = Y.shape
+    Kbar = block_matrix(blocks)
+    rows = [Kbar[i * m : (i + 1) * m] for i in range(n)]
+    hessian = Kbar.copy()
+    for i in range(n):
+        hessian += lam * rows[i].T @ L.T @ L @ rows[i]
+        for j in np.flatnonzero(S[i]):
+            Gamma = rows[i] - rows[j]
+            hessian += gamma * S[i, j] * Gamma.T @ L.T @ L @ Gamma
+    right = sum(rows[i].T @ L.T @ L @ Y[i] for i in range(n))
+    return (lam * np.linalg.pinv(hessian, hermitian=True) @ right).reshape(n, m)
+
+
+def paper_metric(F, Y, S, gamma, lam, rho):
+    """eq:solution_L_general."""
+    return -rho * np.linalg.pinv(residual_scatter(F, Y, S, gamma, lam), hermitian=True)
+
+
+def paper_model1(blocks, Y, S, gamma, lam, rho, iterations, L=None):
+    """The alternation of the paper; returns C, L and the norms of L on the way."""
+    L = np.eye(Y.shape[1]) if L is None else L
+    sizes = []
+    for _ in range(iterations):
+        C = paper_coefficients_1(blocks, L, Y, S, gamma, lam)
+        L = paper_metric(outputs(blocks, C), Y, S, gamma, lam, rho)
+        sizes.append(np.linalg.norm(L))
+    return C, L, sizes
+
+
+def paper_coefficients_2(K, B, Y, S, gamma, lam, *, corrected):
+    """eq:specialized_form_solve_C_2: as printed, or with its missing transpose and with the functional's factor 2."""
+    n, m = Y.shape
+    right = K @ delta(S) @ K @ np.linalg.inv(K)
+    weight = 2 * gamma if corrected else gamma
+    coupling = right.T if corrected else right
+    system = np.eye(n * m) + weight * np.kron(coupling, B) + lam * np.kron(K, B)
+    return lam * np.linalg.solve(system, Y.ravel()).reshape(n, m)  # the paper's vec(C) stacks its columns, our rows
+
+
+def paper_gradient_2(C, B, K, Y, S, gamma, lam, rho, *, corrected):
+    """The gradient in B: G + G' - G.I as printed, or (G + G')/2 with the functional's factor 2."""
+    KDelta = K @ delta(S) @ K
+    weight = 2 * gamma if corrected else gamma
+    G = B @ (C.T @ (weight * KDelta + lam * K @ K) @ C + rho * np.eye(len(B))) - (lam * Y - 0.5 * C).T @ K @ C
+    return (G + G.T) / 2 if corrected else G + G.T - G * np.eye(len(B))
+
+
+def project_psd(B):
+    values, vectors = np.linalg.eigh((B + B.T) / 2)
+    return (vectors * values.clip(min=0)) @ vectors.T
+
+
+def paper_model2(K, Y, S, gamma, lam, rho, iterations, *, corrected, inner=200, stop=None):
+    """The alternation of the paper: C by the Kronecker solve, B by projected gradient descent with C held fixed.
+
+    The step length is 1 / Lipschitz constant. ``stop(C, B)`` may end it early. Returns C, B.
+    """
+    B = np.eye(Y.shape[1])
+    weight = 2 * gamma if corrected else gamma
+    for _ in range(iterations):
+        C = paper_coefficients_2(K, B, Y, S, gamma, lam, corrected=corrected)
+        curvature = C.T @ (weight * K @ delta(S) @ K + lam * K @ K) @ C
+        step = 1 / (np.linalg.eigvalsh(curvature)[-1] + rho)
+        for _ in range(inner):
+            B = project_psd(B - step * paper_gradient_2(C, B, K, Y, S, gamma, lam, rho, corrected=corrected))
+        if stop is not None and stop(C, B):
+            break
+    return C, B
+
+
+# Independent ways to the optimum of model 2.
+
+
+def dual_value(C, K, Y, S, gamma, lam, rho):
+    P = lam * np.eye(len(Y)) + 2 * gamma * delta(S)
+    rest = lam * Y - C
+    return lam / 2 * np.sum(Y**2) - 0.5 * np.trace(rest.T @ np.linalg.inv(P) @ rest) - np.sum((C.T @ K @ C) ** 2) / (8 * rho)
+
+
+def model2_by_dual(K, Y, S, gamma, lam, rho):
+    """The optimal value of model 2 and C, by L-BFGS on the concave dual."""
+    inverse = np.linalg.inv(lam * np.eye(len(Y)) + 2 * gamma * delta(S))
+
+    def negative(flat):
+        C = flat.reshape(Y.shape)
+        rest = lam * Y - C
+        gradient = inverse @ rest - K @ C @ (C.T @ K @ C) / (2 * rho)
+        return -dual_value(C, K, Y, S, gamma, lam, rho), -gradient.ravel()
+
+    options = {"maxiter": 100_000, "maxfun": 1_000_000, "ftol": 0, "gtol": 1e-12, "maxcor": 50}
+    found = scipy.optimize.minimize(negative, np.zeros(Y.size), jac=True, method="L-BFGS-B", options=options)
+    return -found.fun, found.x.reshape(Y.shape)
+
+
+def model2_by_cvxpy(K, Y, S, gamma, lam, rho):
+    """The optimal value of model 2 and its map F, by a generic conic solver on the jointly convex form in (F, B)."""
+    import cvxpy
+
+    n, m = Y.shape
+    root = np.linalg.inv(scipy.linalg.sqrtm(K).real)
+    factor = np.linalg.cholesky(delta(S) + 1e-14 * np.eye(n)).T
+    F, B = cvxpy.Variable((n, m)), cvxpy.Variable((m, m), PSD=True)
+    value = 0.5 * cvxpy.matrix_frac((root @ F).T, B) + gamma * cvxpy.sum_squares(factor @ F)
+    value += lam / 2 * cvxpy.sum_squares(F - Y) + rho / 2 * cvxpy.sum_squares(B)
+    problem = cvxpy.Problem(cvxpy.Minimize(value))
+    problem.solve(solver=cvxpy.CLARABEL, tol_gap_abs=1e-9, tol_gap_rel=1e-9, tol_feas=1e-9)
+    return problem.value, F.value
+
+
+def output_kernel_learning(K, Y, regularisation, iterations):
+    """Dinuzzo et al. (2011): min over C, L >= 0 of |Y - K C L|^2 / (2 r) + <C'K C, L>/2 + |L|^2/2, by their block descent.
+
+    C solves the Sylvester equation K C L + r C = Y; L, for fixed E = K C, a Lyapunov equation.
+    """
+    L = np.eye(Y.shape[1])
+    for _ in range(iterations):
+        # K C L + r C = Y in the eigenbases of K and L.
+        a, U = np.linalg.eigh(K)
+        b, V = np.linalg.eigh(L)
+        C = U @ ((U.T @ Y @ V) / (np.outer(a, b) + regularisation)) @ V.T
+        E = K @ C
+        H = E.T @ E / regularisation + np.eye(len(L))
+        Q = E.T @ Y / regularisation - 0.5 * C.T @ E
+        L = project_psd(scipy.linalg.solve_continuous_lyapunov(H, Q + Q.T))
+    return C, L
+
+
+def numerical_gradient(function, x, step=1e-5):
+    """Central differences by every entry."""
+    gradient = np.zeros_like(x)
+    for index in np.ndindex(*x.shape):
+        forward, backward = x.copy(), x.copy()
+        forward[index] += step
+        backward[index] -= step
+        gradient[index] = (function(forward) - function(backward)) / (2 * step)
+    return gradient
