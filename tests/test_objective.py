@@ -57,7 +57,9 @@ def test_gradients_of_model_1_are_those_of_finite_differences(problem, C):
     scatter = objective.residual_scatter(gram.apply(C), problem.Y, problem.coupling)
     by_L = objective.metric_gradient(L, scatter, RHO, EPSILON)
     np.testing.assert_allclose(by_C, oracles.numerical_gradient(lambda c: oracles.model1(c, L, blocks, *rest), C), rtol=1e-6)
-    np.testing.assert_allclose(by_L, oracles.numerical_gradient(lambda l: oracles.model1(C, l, blocks, *rest), L), rtol=1e-6)
+    np.testing.assert_allclose(
+        by_L, oracles.numerical_gradient(lambda factor: oracles.model1(C, factor, blocks, *rest), L), rtol=1e-6
+    )
 
 
 def test_gradients_of_model_2_are_those_of_finite_differences(problem, C):

@@ -76,7 +76,12 @@ def test_4_model_1_is_unbounded_below():
     _, _, sizes = oracles.paper_model1(blocks, problem.Y, problem.S, *problem.weights, 100.0, iterations=4)
     assert max(sizes) > 1e6 * sizes[0]
     labels = problem.coupling.labels
-    settings = {"kernel": "precomputed", "metric_penalty": 100.0, "regression_weight": problem.lam, "collocation_weight": problem.gamma}
+    settings = {
+        "kernel": "precomputed",
+        "metric_penalty": 100.0,
+        "regression_weight": problem.lam,
+        "collocation_weight": problem.gamma,
+    }
     with pytest.warns(ConvergenceWarning, match="falls without bound"):
         paper = FixedKernelMetric(metric_ridge=0, **settings).fit(K, labels)
     assert paper.status_ is Status.DIVERGED
@@ -166,8 +171,8 @@ def test_penalties_left_to_themselves_are_in_natural_units():
     problem = class_problem(n=40, m=2)
     labels = problem.coupling.labels
     once, twice = (
-        LearnedKernelMetric(regression_weight=2.0, collocation_weight=0.1).fit(problem.X, labels),
-        LearnedKernelMetric(regression_weight=2.0, collocation_weight=0.1, n_components=5).fit(problem.X, labels),
+        LearnedKernelMetric(regression_weight=2.0, collocation_weight=0.1, tol=1e-13).fit(problem.X, labels),
+        LearnedKernelMetric(regression_weight=2.0, collocation_weight=0.1, tol=1e-13, n_components=5).fit(problem.X, labels),
     )
     assert 0.3 < np.trace(once.output_matrix_) / 2 < 2
     np.testing.assert_allclose(once.map(problem.X), twice.map(problem.X)[:, :2], atol=1e-6)

@@ -127,7 +127,7 @@ class TestModel1:
         C, L = trained.coefficients, trained.factors.metric_factor
         rest = (problem.Y, problem.S, *problem.weights, 3.0, 0.5)
         by_C = oracles.numerical_gradient(lambda c: oracles.model1(c, L, blocks, *rest), C)
-        by_L = oracles.numerical_gradient(lambda l: oracles.model1(C, l, blocks, *rest), L)
+        by_L = oracles.numerical_gradient(lambda factor: oracles.model1(C, factor, blocks, *rest), L)
         assert trained.status is Status.CONVERGED
         assert np.abs(by_C).max() < 1e-5
         assert np.abs(by_L).max() < 1e-5
@@ -157,7 +157,9 @@ def test_a_toy_worked_by_hand():
     Y = np.array([[1.0], [-1.0]])
     coupling = class_problem(n=2, m=1).coupling
     coupling = type(coupling)(np.array([0, 1]), 1.0, 0.0)
-    trained = alternate(Spectral(operators.Kronecker(np.eye(2), np.eye(1)), coupling, Y), OutputMatrixStep(0.25, 1), tol=0, max_iter=1)
+    trained = alternate(
+        Spectral(operators.Kronecker(np.eye(2), np.eye(1)), coupling, Y), OutputMatrixStep(0.25, 1), tol=0, max_iter=1
+    )
     assert trained.factors.output_matrix == pytest.approx(np.array([[1.0]]))
     assert trained.coefficients == pytest.approx(Y / 2)
     assert trained.history[-1].objective == pytest.approx(0.5 * 0.5 + 0.5 * 2 * 0.25 + 0.125)

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
+from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
+from sklearn.utils.validation import check_array, check_consistent_length, check_non_negative, column_or_1d, validate_data
 
 from outmetric.kernels import Takes
 from outmetric.metric import objects
@@ -27,6 +28,10 @@ def check_points(estimator: Any, X: Any, takes: Takes, *, fitting: bool) -> Any:
         dtype=[np.float64, np.float32],
         ensure_min_samples=2 if fitting else 1,
     )
+    if get_tags(estimator).input_tags.positive_only:
+        check_non_negative(X, f"{type(estimator).__name__} with this kernel")
+    if takes == "sparse" and hasattr(X, "indices") and X.indices.dtype != np.int32:
+        X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)  # some kernels know no others
     if fitting and takes == "kernel values" and X.shape[0] != X.shape[1]:
         raise ValueError(f"with kernel='precomputed' fit takes the square kernel matrix of the training points, not {X.shape}.")
     return X

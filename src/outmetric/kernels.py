@@ -22,13 +22,13 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import scipy.sparse
+from scipy.spatial.distance import squareform
 from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
 from sklearn.metrics.pairwise import (
     PAIRWISE_KERNEL_FUNCTIONS,
     euclidean_distances,
     manhattan_distances,
     pairwise_kernels,
-    rbf_kernel,
 )
 
 from outmetric import operators
@@ -94,6 +94,10 @@ class Scalar:
     @property
     def has_bandwidth(self) -> bool:
         return self.function in ("rbf", "laplacian") and "gamma" not in (self.params or {})
+
+    @property
+    def needs_positive(self) -> bool:
+        return self.function in ("chi2", "additive_chi2")
 
     @property
     def takes(self) -> Takes:
@@ -164,14 +168,17 @@ class Scalar:
                 )
             return values
         params = dict(self.params or {})
+        if self.has_bandwidth:
+            params["gamma"] = 0.5 / float(self.bandwidth) ** 2 if self.function == "rbf" else 1 / float(self.bandwidth)
+        other = None if X is Z else Z
         if self.function == "rbf" and not scipy.sparse.issparse(X):
             # Distances do not change with the origin, but their round-off does.
             origin = Z.mean(axis=0)
-            gamma = params.pop("gamma", None) or 0.5 / float(self.bandwidth) ** 2
-            return np.asarray(rbf_kernel(X - origin, None if X is Z else Z - origin, gamma=gamma, **params))
-        if self.has_bandwidth:
-            params["gamma"] = 0.5 / float(self.bandwidth) ** 2 if self.function == "rbf" else 1 / float(self.bandwidth)
-        return to_array(pairwise_kernels(X, None if X is Z else Z, metric=self.function, **params))
+            X, other = X - origin, None if other is None else other - origin
+        elif self.needs_positive:
+            # scikit-learn's code for these wants writeable arrays.
+            X, other = np.require(X, requirements="W"), None if other is None else np.require(other, requirements="W")
+        return to_array(pairwise_kernels(X, other, metric=self.function, **params))
 
 
 def median_distance(X: Any, kernel: str, rng: np.random.Generator) -> float:
@@ -180,8 +187,9 @@ def median_distance(X: Any, kernel: str, rng: np.random.Generator) -> float:
         X = X[rng.choice(n_points(X), MEDIAN_POINTS, replace=False)]
     if kernel == "rbf" and not scipy.sparse.issparse(X):
         X = X - X.mean(axis=0)
-    distances = euclidean_distances(X) if kernel == "rbf" else manhattan_distances(X)
-    distances = distances[np.triu_indices(len(distances), k=1)]
+    square = euclidean_distances(X) if kernel == "rbf" else manhattan_distances(X)
+    distances = squareform(square, checks=False)
+    del square
     # Round-off makes coinciding points differ by about the square root of the resolution.
     distinct = distances[distances > 1e-7 * distances.max(initial=0.0)]
     if not len(distinct) or not np.isfinite(distinct).all():
@@ -190,7 +198,7 @@ def median_distance(X: Any, kernel: str, rng: np.random.Generator) -> float:
             "bandwidth='median' has no distance to work with: all training points coincide, or their distances are not "
             f"representable (largest deviation from the mean: {largest:.3g}). Rescale the data or give a bandwidth."
         )
-    return float(np.median(distinct))
+    return float(np.median(distinct, overwrite_input=True))
 
 
 def n_points(X: Any) -> int:

@@ -86,7 +86,8 @@ class _KernelMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         coupling = similarity.couple(self.regression_weight, self._collocation_weight(similarity))
 
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        points = X.astype(np.float64) if X.dtype == np.float32 else X
+        # In double precision whatever the data; but precomputed values keep the dtype that tells how exact they are.
+        points = X.astype(np.float64) if X.dtype == np.float32 and self._takes != "kernel values" else X
         kernel = kernel.resolve(points, rng)
         gram = kernel.gram(points, m, lazy=self._evaluates_lazily(kernel, n_points(X), m))
         solver, reason = self._prepare(gram, coupling, targets.values)
@@ -165,14 +166,15 @@ class _KernelMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         try:
-            takes = self._declared_kernel().takes
+            kernel = self._declared_kernel()
         except ValueError:  # tags must not raise; fit will
-            takes = "arrays"
+            kernel = Separable()
         tags.target_tags.required = True
         tags.target_tags.multi_output = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        tags.input_tags.sparse = takes == "sparse"
-        tags.input_tags.pairwise = takes == "kernel values"
+        tags.input_tags.sparse = kernel.takes == "sparse"
+        tags.input_tags.pairwise = kernel.takes == "kernel values"
+        tags.input_tags.positive_only = any(scalar.needs_positive for scalar in kernel.scalars)
         return tags
 
     def _check_parameters(self) -> None:
@@ -256,7 +258,7 @@ class _KernelMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _prepare(self, gram: GramOperator, coupling: Coupling, targets: Array) -> tuple[Solver, str]:
         kind, reason = choose_solver(gram) if self.solver == "auto" else (SOLVERS[self.solver], "asked for")
         if kind is ConjugateGradient:
-            return ConjugateGradient(gram, coupling, targets, tolerance=min(1e-6, 0.01 * self.tol)), reason
+            return ConjugateGradient(gram, coupling, targets, tolerance=max(1e-14, min(1e-6, 0.01 * self.tol))), reason
         return kind(gram, coupling, targets), reason
 
     def _tell(self, record: Record) -> None:
@@ -362,7 +364,7 @@ class FixedKernelMetric(_KernelMetric):
         similarity: Any = "class",
         solver: str = "auto",
         max_iter: int = 1000,
-        tol: float = 1e-6,
+        tol: float = 1e-8,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
@@ -489,8 +491,8 @@ class LearnedKernelMetric(_KernelMetric):
         prototypes: str | ArrayLike = "simplex",
         similarity: Any = "class",
         solver: str = "auto",
-        max_iter: int = 200,
-        tol: float = 1e-6,
+        max_iter: int = 1000,
+        tol: float = 1e-8,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:

@@ -142,7 +142,13 @@ class Tridiagonal:
             return cls(np.empty((0, 0)), np.empty(0), matrix[0].copy(), np.empty(0))
         work = int(lapack.dsytrd_lwork(n, lower=1)[0])
         reduced, diagonal, off_diagonal, scales, _ = lapack.dsytrd(matrix.T, lower=1, lwork=work, overwrite_a=1)
-        return cls(np.asfortranarray(reduced[1:, :-1]), scales, diagonal, off_diagonal)
+        # The reflectors lie below the first subdiagonal; LAPACK's product wants them as an array of their own. They are moved up
+        # column by column within the memory they have, which saves a third (n, n) array.
+        memory = reduced.reshape(-1, order="F")
+        for column in range(n - 1):
+            memory[column * (n - 1) : (column + 1) * (n - 1)] = memory[column * n + 1 : (column + 1) * n]
+        reflectors = memory[: (n - 1) ** 2].reshape(n - 1, n - 1, order="F")
+        return cls(reflectors, scales, diagonal, off_diagonal)
 
     def extreme_eigenvalues(self) -> tuple[float, float]:
         n = len(self.diagonal)
@@ -235,7 +241,8 @@ class Dense(Solver):
             half = coupling.factor(gram.to_dense().reshape(n, -1), transpose=True).reshape(n * m, n * m).T
             self.whitened_gram = coupling.factor(half.reshape(n, -1), transpose=True).reshape(n * m, n * m).T
         spectrum = scipy.linalg.eigvalsh(self.whitened_gram)
-        require_psd(spectrum[0], spectrum[-1], "the kernel matrix", psd_tolerance(np.dtype(np.float64)))
+        dtype = np.dtype(np.float64) if factors is None else factors[0].dtype
+        require_psd(spectrum[0], spectrum[-1], "the kernel matrix", psd_tolerance(dtype))
 
     def solve(self, metric_factor: Array, output_matrix: Array | None = None, start: Solution | None = None) -> Solution:
         operator = self._operator(output_matrix)

@@ -40,6 +40,10 @@ class Factors:
     metric_factor: Array
     output_matrix: Array | None = None
 
+    @property
+    def learned(self) -> Array:
+        return self.metric_factor if self.output_matrix is None else self.output_matrix
+
 
 @dataclass(frozen=True)
 class Record:
@@ -91,6 +95,14 @@ class Step(ABC):
         """The minimising factors for the map just solved for; None if there is no minimum."""
 
     @abstractmethod
+    def admit(self, learned: Array) -> Factors | None:
+        """The factors with this L or B, if it has the definiteness that every minimiser has; else None."""
+
+    def objective(self, factors: Factors, solution: Solution) -> float:
+        """The functional, from what an exact coefficient step gives."""
+        return _fit(factors, solution) + 0.5 * solution.squared_norm + self.penalty(factors)
+
+    @abstractmethod
     def terms(self, coefficients: Array, factors: Factors, gram: GramOperator, targets: Array, coupling: Coupling) -> Terms:
         """The objective by its definition, for any coefficients and factors."""
 
@@ -129,6 +141,9 @@ class MetricStep(Step):
 
     def update(self, factors: Factors, solution: Solution) -> Factors | None:
         return self._minimiser(solution.scatter)
+
+    def admit(self, learned: Array) -> Factors | None:
+        return Factors(learned) if np.linalg.eigvalsh(learned)[-1] < 0 else None
 
     def terms(self, coefficients: Array, factors: Factors, gram: GramOperator, targets: Array, coupling: Coupling) -> Terms:
         return fixed_kernel_objective(
@@ -170,6 +185,9 @@ class OutputMatrixStep(Step):
         spectrum, basis = scipy.linalg.eigh((energy + energy.T) / (4 * self.output_penalty))
         return Factors(factors.metric_factor, (basis * np.cbrt(spectrum.clip(min=0))) @ basis.T)
 
+    def admit(self, learned: Array) -> Factors | None:
+        return Factors(np.eye(self.n_outputs), learned) if np.linalg.eigvalsh(learned)[0] >= 0 else None
+
     def terms(self, coefficients: Array, factors: Factors, gram: GramOperator, targets: Array, coupling: Coupling) -> Terms:
         kronecker = gram.kronecker_factors()
         assert kronecker is not None
@@ -182,6 +200,33 @@ def _output_matrix(factors: Factors) -> Array:
     return factors.output_matrix
 
 
+class Extrapolation:
+    """Anderson acceleration: the next point from the last few (point, image) pairs of a fixed-point map.
+
+    Plain alternation turns the eigenvectors of a very uneven metric slowly. The combination of images whose residual
+    image - point is smallest takes out such slow modes.
+    """
+
+    def __init__(self, depth: int = 6) -> None:
+        self.depth = depth
+        self.points: list[Array] = []
+        self.images: list[Array] = []
+
+    def propose(self, point: Array, image: Array) -> Array:
+        self.points = [*self.points, point][-self.depth :]
+        self.images = [*self.images, image][-self.depth :]
+        if len(self.points) == 1:
+            return image
+        images = np.array([image.ravel() for image in self.images])
+        residuals = images - np.array([point.ravel() for point in self.points])
+        weights = np.linalg.lstsq(np.diff(residuals, axis=0).T, residuals[-1], rcond=1e-12)[0]
+        guess = (images[-1] - weights @ np.diff(images, axis=0)).reshape(image.shape)
+        return np.asarray(guess + guess.T) / 2
+
+    def forget(self) -> None:
+        self.points, self.images = [], []
+
+
 def alternate(
     solver: Solver,
     step: Step,
@@ -190,42 +235,58 @@ def alternate(
     max_iter: int,
     on_iteration: Callable[[Record], None] = lambda record: None,
 ) -> Trained:
-    """Alternate the two exact steps until ``step.optimality`` is at most ``tol``.
+    """Alternate the two exact steps until ``step.optimality`` is at most ``tol``; the objective never rises.
 
-    Raises IllConditionedError if not even the first coefficient step can be solved; later trouble is told by the status.
+    Steps are extrapolated where that lowers the objective, and plain otherwise. Raises IllConditionedError if not even the first
+    coefficient step can be solved; later trouble is told by the status.
     """
     began = time.perf_counter()
+    extrapolation = Extrapolation()
     factors = step.start()
     solution = solver.solve(factors.metric_factor, factors.output_matrix)
     history: list[Record] = []
-    for iteration in range(1, max_iter + 1):
-        record = _record(iteration, step, factors, solution, time.perf_counter() - began)
+    while True:
+        record = _record(len(history) + 1, step, factors, solution, time.perf_counter() - began)
         history.append(record)
         on_iteration(record)
         if record.optimality <= tol:
             status = Status.CONVERGED
             break
-        following = step.update(factors, solution)
-        if following is None or not np.isfinite(record.objective):
+        plain = step.update(factors, solution)
+        if plain is None or not np.isfinite(record.objective):
             status = Status.DIVERGED
             break
-        if iteration == max_iter:
+        if len(history) == max_iter:
             status = Status.ITERATION_LIMIT
             break
         try:
-            solution = solver.solve(following.metric_factor, following.output_matrix, start=solution)
+            guess = step.admit(extrapolation.propose(factors.learned, plain.learned))
+            following = None if guess is None else solver.solve(guess.metric_factor, guess.output_matrix, start=solution)
+            if guess is None or following is None or step.objective(guess, following) > record.objective:
+                extrapolation.forget()
+                guess, following = plain, solver.solve(plain.metric_factor, plain.output_matrix, start=solution)
         except IllConditionedError:
             status = Status.ILL_CONDITIONED
             break
-        factors = following
+        factors, solution = guess, following
     return Trained(solver.coefficients(solution), factors, tuple(history), status)
 
 
 def _record(iteration: int, step: Step, factors: Factors, solution: Solution, seconds: float) -> Record:
-    fit = 0.5 * float(np.vdot(factors.metric_factor.T @ factors.metric_factor, solution.scatter))
-    roughness = 0.5 * solution.squared_norm
-    penalty = step.penalty(factors)
-    objective = fit + roughness + penalty
+    objective = step.objective(factors, solution)
     optimality = step.optimality(factors, solution, objective)
-    gap = optimality if step.certifies else None
-    return Record(iteration, objective, fit, roughness, penalty, optimality, gap, solution.iterations, seconds)
+    return Record(
+        iteration=iteration,
+        objective=objective,
+        fit=_fit(factors, solution),
+        roughness=0.5 * solution.squared_norm,
+        penalty=step.penalty(factors),
+        optimality=optimality,
+        gap=optimality if step.certifies else None,
+        solver_iterations=solution.iterations,
+        seconds=seconds,
+    )
+
+
+def _fit(factors: Factors, solution: Solution) -> float:
+    return 0.5 * float(np.vdot(factors.metric_factor.T @ factors.metric_factor, solution.scatter))

@@ -1,0 +1,196 @@
+"""Do kernels compute what their formulas say, on any data, and do they compose?"""
+
+import numpy as np
+import oracles
+import pytest
+import scipy.sparse
+from problems import output_matrix, points, rank_one
+from sklearn.gaussian_process.kernels import Matern
+from sklearn.metrics.pairwise import pairwise_kernels
+
+from outmetric.kernels import Callable, Diagonal, Precomputed, Scalar, Separable, Sum
+from outmetric.operators import BlockDiagonal, Kronecker
+
+RNG = np.random.default_rng(0)
+B = output_matrix(2)
+
+
+def same_letters(s, t):
+    return float(sum(a == b for a, b in zip(s, t, strict=False)))
+
+
+@pytest.mark.parametrize(("name", "formula"), [("rbf", oracles.gaussian), ("laplacian", oracles.laplacian)])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_bandwidth_means_what_the_formula_says(name, formula, sparse):
+    X, Z = points(5), points(4, seed=1)
+    data, train = (scipy.sparse.csr_array(X), scipy.sparse.csr_array(Z)) if sparse else (X, Z)
+    expected = oracles.gram_matrix(lambda x, z: formula(x, z, 1.7), X, Z)
+    np.testing.assert_allclose(Scalar(name, 1.7).cross(data, train), expected, rtol=1e-12)
+    np.testing.assert_allclose(Scalar(name, 1.7).lazy_gram(train) @ np.eye(4), Scalar(name, 1.7).gram(train), atol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["linear", "poly", "cosine", "chi2"])
+def test_other_kernels_are_scikit_learns(name):
+    X = np.abs(points(6))
+    params = {"degree": 2, "coef0": 0.5} if name == "poly" else {}
+    np.testing.assert_allclose(Scalar(name, params=params).gram(X), pairwise_kernels(X, metric=name, **params))
+
+
+def test_gamma_takes_the_place_of_the_bandwidth():
+    X = points(5)
+    kernel = Scalar("rbf", params={"gamma": 0.3})
+    np.testing.assert_allclose(kernel.gram(X), pairwise_kernels(X, metric="rbf", gamma=0.3))
+    assert not kernel.has_bandwidth
+
+
+def test_distances_survive_a_far_origin():
+    X = points(5)
+    near, far = Scalar("rbf", 1.0).gram(X), Scalar("rbf", 1.0).gram(X + 1e7)
+    np.testing.assert_allclose(near, far, atol=1e-7)
+
+
+@pytest.mark.parametrize(("name", "order"), [("rbf", 2), ("laplacian", 1)])
+def test_the_median_is_over_points_that_differ(name, order):
+    X = np.repeat(points(6), 3, axis=0)
+    between = [np.linalg.norm(x - z, order) for i, x in enumerate(X) for z in X[:i] if np.any(x != z)]
+    assert Scalar(name).resolve(X, RNG).bandwidth == pytest.approx(np.median(between))
+    assert Scalar(name, 2.5).resolve(X, RNG).bandwidth == 2.5
+
+
+def test_the_median_of_many_points_is_that_of_a_sample():
+    X = points(3000)
+    found = [Scalar("rbf").resolve(X, np.random.default_rng(seed)).bandwidth for seed in (0, 0, 1)]
+    assert found[0] == found[1] != found[2]
+    assert found[0] == pytest.approx(found[2], rel=0.02)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e12])
+def test_scales_do_not_matter_to_the_median(scale):
+    X = points(8)
+    plain = Scalar("rbf").resolve(X, RNG).gram(X)
+    np.testing.assert_allclose(Scalar("rbf").resolve(scale * X, RNG).gram(scale * X), plain, rtol=1e-10)
+
+
+@pytest.mark.parametrize("X", [np.ones((4, 2)), np.array([[0.0], [1e200], [3e200]]), np.array([[1e-200], [2e-200]])])
+def test_no_distance_no_median(X):
+    with np.errstate(all="ignore"), pytest.raises(ValueError, match="Rescale the data or give a bandwidth"):
+        Scalar("rbf").resolve(X, RNG)
+
+
+def test_functions_on_any_objects():
+    words = ["abc", "abd", "xyz"]
+    expected = np.array([[3.0, 2, 0], [2, 3, 0], [0, 0, 3]])
+    np.testing.assert_array_equal(Scalar(same_letters).gram(words), expected)
+    np.testing.assert_array_equal(Scalar(same_letters).cross(["abd"], words), expected[[1]])
+    assert Scalar(same_letters).takes == "objects"
+
+
+def test_functions_on_whole_samples():
+    X = points(5)
+    whole = Scalar(lambda X, Z, power: (X @ Z.T) ** power, params={"power": 2}, pairwise=False)
+    np.testing.assert_allclose(whole.gram(X), (X @ X.T) ** 2)
+    np.testing.assert_allclose(Scalar(Matern()).cross(X[:2], X), Matern()(X[:2], X))
+
+
+def test_precomputed_values_are_the_kernel():
+    K = pairwise_kernels(points(4), metric="rbf")
+    np.testing.assert_array_equal(Scalar("precomputed").gram(K), K)
+    with pytest.raises(ValueError, match=r"one column per training point, 4; its shape is \(2, 3\)"):
+        Scalar("precomputed").cross(np.ones((2, 3)), np.empty((4, 0)))
+
+
+MATRIX_KERNELS = {
+    "separable": (Separable(Scalar("rbf", 1.0), B), lambda x, z: oracles.gaussian(x, z, 1.0) * B),
+    "identity": (Separable(Scalar("rbf", 1.0)), lambda x, z: oracles.gaussian(x, z, 1.0) * np.eye(2)),
+    "diagonal": (
+        Diagonal([Scalar("rbf", 0.5), Scalar("laplacian", 2.0)]),
+        lambda x, z: np.diag([oracles.gaussian(x, z, 0.5), oracles.laplacian(x, z, 2.0)]),
+    ),
+    "sum": (
+        Separable(Scalar("rbf", 1.0), B) + 0.5 * Separable("linear", rank_one(2)),
+        lambda x, z: oracles.gaussian(x, z, 1.0) * B + 0.5 * (x @ z) * rank_one(2),
+    ),
+    "callable": (Callable(lambda x, z: np.outer(x[:2], z[:2]), 2), lambda x, z: np.outer(x[:2], z[:2])),
+    "vectorised": (
+        Callable(lambda X, Z: np.einsum("ik,jl->ijkl", X[:, :2], Z[:, :2]), 2, pairwise=False),
+        lambda x, z: np.outer(x[:2], z[:2]),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", MATRIX_KERNELS)
+def test_matrix_kernels_are_their_formulas(kind):
+    kernel, formula = MATRIX_KERNELS[kind]
+    X, Z = points(3, seed=1), points(5)
+    blocks = np.array([[formula(x, z) for z in Z] for x in X])
+    np.testing.assert_allclose(kernel.cross(X, Z, 2).to_dense(), oracles.block_matrix(blocks), atol=1e-13)
+    square = np.array([[formula(x, z) for z in Z] for x in Z])
+    np.testing.assert_allclose(kernel.gram(Z, 2).to_dense(), oracles.block_matrix(square), atol=1e-13)
+    np.testing.assert_allclose(kernel.gram(Z, 2, lazy=True).to_dense(), oracles.block_matrix(square), atol=1e-13)
+
+
+def test_structure_survives_composition():
+    X = points(5)
+    assert isinstance(Diagonal(["rbf", "linear"]).resolve(X, RNG).gram(X, 2), BlockDiagonal)
+    two_widths = Separable(Scalar("rbf", 1.0)) + 2.0 * Separable(Scalar("rbf", 3.0), 0.5 * np.eye(2))
+    assert isinstance(two_widths.gram(X, 2), Kronecker)
+
+
+def test_precomputed_blocks_are_looked_up_by_row_number():
+    kernel, _ = MATRIX_KERNELS["sum"]
+    X = points(6)
+    whole = kernel.gram(X, 2).to_dense()
+    blocks = whole.reshape(6, 2, 6, 2).transpose(0, 2, 1, 3)
+    stored = Precomputed(blocks)
+    rows, train = np.array([[4], [1]]), np.array([[0], [2], [3]])
+    np.testing.assert_allclose(stored.cross(rows, train, 2).to_dense(), kernel.cross(X[[4, 1]], X[[0, 2, 3]], 2).to_dense())
+    np.testing.assert_allclose(stored.gram(train, 2).to_dense(), kernel.gram(X[[0, 2, 3]], 2).to_dense())
+
+
+def test_the_strictest_part_decides_what_data_may_be():
+    assert Separable("rbf").takes == "sparse"
+    assert Diagonal(["rbf", "chi2"]).takes == "arrays"
+    assert (Separable(same_letters) + Callable(lambda s, t: np.eye(2), 2)).takes == "objects"
+    assert Sum([Separable("precomputed"), Separable("rbf")]).takes == "kernel values"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Scalar("gauss"), "not known; use one of"),
+        (lambda: Scalar(3), "a name or a function"),
+        (lambda: Scalar("rbf", 0.0), "positive number"),
+        (lambda: Scalar("rbf", np.inf), "positive number"),
+        (lambda: Scalar("rbf", "mean"), "positive number"),
+        (lambda: Separable("rbf", [[1.0, 2.0], [2.0, 1.0]]), "smallest eigenvalue is -1"),
+        (lambda: Separable("rbf", [[1.0, 2.0], [0.0, 1.0]]), "not symmetric"),
+        (lambda: Diagonal([]), "at least one"),
+        (lambda: -1.0 * Separable("rbf"), "number >= 0, not by -1"),
+        (lambda: Separable("rbf", np.eye(2)) + Separable("rbf", np.eye(3)), r"\[2, 3\]"),
+        (lambda: Sum([Scalar("rbf")]), "wrap a scalar kernel"),
+        (lambda: Precomputed(np.ones((2, 2))), r"\(N, N, m, m\)"),
+    ],
+)
+def test_kernels_that_cannot_be(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "X", "message"),
+    [
+        (Separable(lambda x, z: float(x[0])), points(3), "not symmetric"),
+        (Separable(Scalar(lambda X, Z: X[:, :1] + 0 * Z[:, 0], pairwise=False)), points(3), "not symmetric"),
+        (Separable(Scalar(lambda X, Z: np.ones((2, 2)), pairwise=False)), points(3), r"shape \(2, 2\) for 3 and 3 points"),
+        (Separable(lambda x, z: np.nan), points(3), "NaN or infinite"),
+        (Callable(lambda x, z: np.array([[1.0, x[0]], [0.0, 1.0]]), 2), points(3), "not symmetric"),
+        (Callable(lambda x, z: np.eye(3), 2), points(3), r"returned shape \(3, 3\)"),
+        (Precomputed(np.ones((3, 3, 2, 2))), np.array([[5]]), "rows 5 to 5 of 3"),
+        (Precomputed(np.ones((3, 3, 2, 2))), np.array([[0.5]]), "row numbers"),
+        (Precomputed(np.arange(36.0).reshape(3, 3, 2, 2)), np.array([[0], [1]]), "not symmetric"),
+        (Separable("precomputed"), np.triu(np.ones((3, 3))), "not symmetric"),
+    ],
+)
+def test_kernels_that_break_their_promise(kernel, X, message):
+    with pytest.raises(ValueError, match=message):
+        kernel.gram(X, 2)

@@ -1,0 +1,67 @@
+"""Does the folder keep the shape that the architecture promises?"""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import outmetric
+
+SOURCE = Path(outmetric.__file__).parent
+# A module may import those before it; "edge" modules may import optional packages, inside functions.
+LAYERS = [
+    "memory",
+    "operators",
+    "targets",
+    "kernels",
+    "objective",
+    "solvers",
+    "training",
+    "metric",
+    "inputs",
+    "models",
+    "datasets",
+    "plots",
+    "cli",
+]
+MATHEMATICS = ["memory", "operators", "targets", "objective", "solvers", "training"]
+
+
+def imports(module):
+    tree = ast.parse((SOURCE / f"{module}.py").read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        if isinstance(node, ast.ImportFrom):
+            yield from ([f"outmetric.{alias.name}" for alias in node.names] if node.module == "outmetric" else [node.module])
+
+
+def test_every_module_has_its_place():
+    assert {path.stem for path in SOURCE.glob("*.py")} - {"__init__"} == set(LAYERS)
+
+
+@pytest.mark.parametrize("module", LAYERS)
+def test_imports_point_one_way(module):
+    own = {name.split(".")[1] for name in imports(module) if name.startswith("outmetric.")}
+    earlier = {*LAYERS[: LAYERS.index(module)], "__version__"}
+    assert own & set(LAYERS) <= earlier
+
+
+@pytest.mark.parametrize("module", MATHEMATICS)
+def test_mathematics_needs_numpy_and_scipy_only(module):
+    packages = {name.split(".")[0] for name in imports(module)}
+    assert packages <= {"numpy", "scipy", "outmetric", *sys.stdlib_module_names}
+
+
+def test_importing_the_library_imports_no_extra():
+    code = (
+        "import sys, outmetric; print({m.split('.')[0] for m in sys.modules} & {'matplotlib', 'pandas', 'typer', 'rich', 'cvxpy'})"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "set()"
+
+
+def test_public_names():
+    assert set(outmetric.__all__) == {name for name in outmetric.__all__ if hasattr(outmetric, name)}
+    assert {"FixedKernelMetric", "LearnedKernelMetric"} <= set(outmetric.__all__)
