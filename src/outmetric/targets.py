@@ -254,14 +254,14 @@ class ClassCoupling(Coupling):
     def sandwich(self, gram: Array) -> Array:
         deviation_scale, mean_scale = self._scales(0.5)
         shift = mean_scale - deviation_scale
-        row_means = shift[:, None] * (self._averages @ gram)
+        means = self._averages @ gram
+        row_means = shift[:, None] * means
+        column_means = self.factor(means.T) * shift  # those of R K, since K is symmetric
         result = deviation_scale[self.labels, None] * gram
         # In row blocks, so that the peak is the result and the input, not a third (n, n) array.
-        parts = [slice(start, start + 256) for start in range(0, len(gram), 256)]
-        for part in parts:
+        for start in range(0, len(gram), 256):
+            part = slice(start, start + 256)
             result[part] += row_means[self.labels[part]]
-        column_means = (self._averages @ result.T).T * shift
-        for part in parts:
             result[part] *= deviation_scale[self.labels]
             result[part] += column_means[part][:, self.labels]
         return np.asarray(result)

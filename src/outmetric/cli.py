@@ -1,0 +1,118 @@
+"""The `outmetric` command. Results go to stdout, talk to stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import StandardScaler
+
+from outmetric import __version__, plots
+from outmetric.datasets import make_waveform
+from outmetric.models import FixedKernelMetric, LearnedKernelMetric
+from outmetric.operators import Array
+
+try:
+    import typer
+    from rich.console import Console
+    from rich.table import Table
+except ImportError:
+    sys.exit("the outmetric command needs two more packages: pip install 'outmetric[cli]'")
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def outmetric(
+    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    """Learn a non-linear map and the metric in its output space."""
+
+
+@dataclass(frozen=True)
+class _Split:
+    """A data set, standardised by its training part."""
+
+    name: str
+    train: Array
+    test: Array
+    train_labels: Array
+    test_labels: Array
+
+    @classmethod
+    def make(cls, name: str, data: tuple[Array, Array], train_size: int) -> _Split:
+        X, y = data
+        train, test, train_labels, test_labels = train_test_split(X, y, train_size=train_size, stratify=y, random_state=0)
+        scaler = StandardScaler().fit(train)
+        return cls(name, scaler.transform(train), scaler.transform(test), train_labels, test_labels)
+
+    @property
+    def n_classes(self) -> int:
+        return len(np.unique(self.train_labels))
+
+    def accuracy(self, transform: Any = np.asarray) -> float:
+        """Held-out accuracy of five nearest neighbours after the transformation."""
+        voters = KNeighborsClassifier().fit(transform(self.train), self.train_labels)
+        return float(voters.score(transform(self.test), self.test_labels))
+
+
+def _certificate(model: Any) -> str:
+    if isinstance(model, LearnedKernelMetric):
+        return f"duality gap {model.dual_gap_:.0e}"
+    return f"gradient {model.history_[-1].optimality:.0e}"
+
+
+@app.command()
+def demo(
+    picture: Annotated[Path, typer.Option("--picture", "-o", help="Where to write the maps.")] = Path("outmetric-demo.png"),
+) -> None:
+    """Learn both models on generated waveforms and on scikit-learn's digits; print accuracies and draw 2-D maps.
+
+    Nothing is downloaded and nothing is tuned. Accuracies are those of five nearest neighbours on held-out points.
+    """
+    splits = [
+        _Split.make("waveform", make_waveform(2000, random_state=0), 300),
+        _Split.make("digits", load_digits(return_X_y=True), 900),
+    ]
+    models = {"model 1": FixedKernelMetric, "model 2": LearnedKernelMetric}
+    table = Table("data", "train / test", "neighbours in", "accuracy", "certificate", "fit")
+    figure, axes = plots.grid(len(splits), len(models))
+    for row, split in enumerate(splits):
+        size = f"{len(split.train)} / {len(split.test)}"
+        table.add_row(split.name, size, "the data (Euclidean)", f"{split.accuracy():.1%}", "", "")
+        for column, (name, kind) in enumerate(models.items()):
+            # The default has classes - 1 components; a map has two.
+            for n_components in sorted({split.n_classes - 1, 2}, reverse=True):
+                print(f"{split.name}: fitting {name} with {n_components} components", file=sys.stderr)
+                began = time.perf_counter()
+                model = kind(n_components).fit(split.train, split.train_labels)
+                seconds = time.perf_counter() - began
+                accuracy = split.accuracy(model.transform)
+                where = f"{name}, {n_components} components"
+                table.add_row("", "", where, f"{accuracy:.1%}", _certificate(model), f"{seconds:.2f} s")
+            ax = plots.output_map(
+                model, split.test, split.test_labels, X_train=split.train, y_train=split.train_labels, ax=axes[row, column]
+            )
+            ax.set_title(f"{split.name}, {name}: {accuracy:.1%} in two dimensions", fontsize=10)
+        axes[row, -1].legend(title="class", loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+    Console(width=None if sys.stdout.isatty() else 110).print(table)
+    figure.savefig(picture, dpi=110)
+    print(f"maps of the held-out points (large marks: targets of the classes): {picture}")
+
+
+def main() -> None:
+    """Entry point of the command."""
+    app()
