@@ -195,8 +195,11 @@ def model2_by_cvxpy(K, Y, S, gamma, lam, rho):
     n, m = Y.shape
     root = np.linalg.inv(scipy.linalg.sqrtm(K).real)
     factor = np.linalg.cholesky(delta(S) + 1e-14 * np.eye(n)).T
-    F, B = cvxpy.Variable((n, m)), cvxpy.Variable((m, m), PSD=True)
-    value = 0.5 * cvxpy.matrix_frac((root @ F).T, B) + gamma * cvxpy.sum_squares(factor @ F)
+    # tr(B^-1 F'K^-1 F) is the least tr(T) for which [[B, F'K^(-1/2)], [K^(-1/2) F, T]] is positive semi-definite.
+    whole = cvxpy.Variable((m + n, m + n), PSD=True)
+    B, T = whole[:m, :m], whole[m:, m:]
+    F = np.linalg.inv(root) @ whole[m:, :m]
+    value = 0.5 * cvxpy.trace(T) + gamma * cvxpy.sum_squares(factor @ F)
     value += lam / 2 * cvxpy.sum_squares(F - Y) + rho / 2 * cvxpy.sum_squares(B)
     problem = cvxpy.Problem(cvxpy.Minimize(value))
     problem.solve(solver=cvxpy.CLARABEL, tol_gap_abs=1e-9, tol_gap_rel=1e-9, tol_feas=1e-9)
