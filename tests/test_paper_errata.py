@@ -95,9 +95,9 @@ def test_4_without_ridge_the_first_steps_are_the_papers():
     problem = class_problem(n=12, m=2)
     K = gaussian_gram(problem.X, 1.0)
     blocks = oracles.separable_blocks(K, np.eye(2))
-    labels, rho = problem.coupling.labels, 0.05
+    labels, rho = problem.coupling.labels, 20.0
     start = -rho * np.linalg.inv(problem.lam * problem.Y.T @ problem.Y)
-    C, _, _ = oracles.paper_model1(blocks, problem.Y, problem.S, *problem.weights, rho, iterations=3, L=start)
+    C, _, sizes = oracles.paper_model1(blocks, problem.Y, problem.S, *problem.weights, rho, iterations=3, L=start)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         ours = FixedKernelMetric(
@@ -109,6 +109,8 @@ def test_4_without_ridge_the_first_steps_are_the_papers():
             max_iter=3,
         ).fit(K, labels)
     np.testing.assert_allclose(ours.map(K), oracles.outputs(blocks, C), atol=1e-8)
+    np.testing.assert_allclose(np.linalg.norm(ours.metric_factor_), sizes[1], rtol=1e-8)
+    assert sizes[1] > 1.5 * sizes[0]
 
 
 def test_5_the_metric_factor_is_negative_definite_and_only_its_square_matters():

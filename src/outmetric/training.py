@@ -143,7 +143,8 @@ class MetricStep(Step):
         return self._minimiser(solution.scatter)
 
     def admit(self, learned: Array) -> Factors | None:
-        return Factors(learned) if np.linalg.eigvalsh(learned)[-1] < 0 else None
+        # Without ridge this is the paper's own update, step by step.
+        return Factors(learned) if self.metric_ridge > 0 and np.linalg.eigvalsh(learned)[-1] < 0 else None
 
     def terms(self, coefficients: Array, factors: Factors, gram: GramOperator, targets: Array, coupling: Coupling) -> Terms:
         return fixed_kernel_objective(
