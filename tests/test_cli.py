@@ -29,9 +29,17 @@ def test_the_demo(tmp_path):
     accuracies = {}
     for line in result.stdout.splitlines():
         cells = [cell.strip() for cell in line.split("│")]
-        if len(cells) > 5 and cells[4].endswith("%"):
-            accuracies[cells[3]] = float(cells[4].rstrip("%"))
+        if len(cells) > 3 and cells[2].endswith("%"):
+            accuracies[cells[1]] = float(cells[2].rstrip("%"))
     assert accuracies["model 2, 9 components"] > 95
+
+
+@pytest.mark.parametrize("picture", ["nowhere/maps.png", "maps.txt"])
+def test_a_place_that_cannot_hold_the_picture_is_refused_at_once(picture, tmp_path):
+    result = CliRunner().invoke(cli.app, ["demo", "--picture", str(tmp_path / picture)])
+    assert result.exit_code == 2
+    assert "existing folder" in result.stderr
+    assert "fitting" not in result.stderr
 
 
 def test_the_version():
@@ -55,23 +63,31 @@ def test_a_missing_extra_is_named(monkeypatch):
 
 
 @pytest.mark.parametrize("model", [FixedKernelMetric, LearnedKernelMetric])
-@pytest.mark.parametrize("n_components", [2, 3])
+@pytest.mark.filterwarnings("ignore:n_components=3")
+@pytest.mark.parametrize("n_components", [1, 2, 3])
 def test_maps_show_every_point_where_transform_puts_it(model, n_components):
     X, y = make_waveform(60, random_state=0)
     fitted = model(n_components).fit(X[:30], y[:30])
     ax = plots.output_map(fitted, X[30:], y[30:], X_train=X[:30], y_train=y[:30])
-    drawn = np.concatenate([np.asarray(points.get_offsets()) for points in ax.collections if points.get_label()[0] != "_"])
-    expected = fitted.transform(X[30:])
+    # For each class: training points, points, target.
+    drawn = np.concatenate([_first_components(points) for points in ax.collections[1::3]])
     order = np.argsort(y[30:], kind="stable")
-    assert ax.name == {2: "rectilinear", 3: "3d"}[n_components]
-    np.testing.assert_allclose(drawn[:, :1], expected[order][:, :1])
+    np.testing.assert_allclose(drawn, fitted.transform(X[30:])[order][:, 0])
+    targets = np.concatenate([_first_components(points) for points in ax.collections[2::3]])
+    np.testing.assert_allclose(targets, (fitted.prototypes_ @ fitted.metric_factor_.T)[:, 0])
+    assert ax.name == {1: "rectilinear", 2: "rectilinear", 3: "3d"}[n_components]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["0", "1", "2"]
     plt.close("all")
+
+
+def _first_components(points):
+    return np.asarray(points.get_offsets())[:, 0]
 
 
 def test_maps_that_cannot_be_drawn():
     X, y = make_waveform(30, random_state=0)
-    with pytest.raises(ValueError, match="the model has 1"):
-        plots.output_map(LearnedKernelMetric(1).fit(X, y), X, y)
+    with pytest.raises(ValueError, match="the model has 4"):
+        plots.output_map(LearnedKernelMetric().fit(X, np.arange(30) % 5), X, y)
     with pytest.raises(ValueError, match="real targets"):
         plots.output_map(LearnedKernelMetric().fit(X, X[:, :2]), X, y)
 

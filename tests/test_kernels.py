@@ -71,6 +71,17 @@ def test_scales_do_not_matter_to_the_median(scale):
     np.testing.assert_allclose(Scalar("rbf").resolve(scale * X, RNG).gram(scale * X), plain, rtol=1e-10)
 
 
+@pytest.mark.parametrize("name", ["rbf", "laplacian"])
+def test_the_median_survives_outliers_and_far_origins(name):
+    X = points(60)
+    plain = Scalar(name).resolve(X, RNG).bandwidth
+    outlier = np.vstack([X, [1e9, 0, 0]])
+    assert Scalar(name).resolve(outlier, RNG).bandwidth == pytest.approx(plain, rel=0.1)
+    kernel = Scalar(name, 1.0)
+    np.testing.assert_allclose(kernel.gram(outlier)[:60, :60], kernel.gram(X), atol=1e-6)
+    assert Scalar(name).resolve(X + 1e8, RNG).bandwidth == pytest.approx(plain, rel=1e-6)
+
+
 @pytest.mark.parametrize("X", [np.ones((4, 2)), np.array([[0.0], [1e200], [3e200]]), np.array([[1e-200], [2e-200]])])
 def test_no_distance_no_median(X):
     with np.errstate(all="ignore"), pytest.raises(ValueError, match="Rescale the data or give a bandwidth"):
@@ -151,7 +162,7 @@ def test_the_strictest_part_decides_what_data_may_be():
     assert Separable("rbf").takes == "sparse"
     assert Diagonal(["rbf", "chi2"]).takes == "arrays"
     assert (Separable(same_letters) + Callable(lambda s, t: np.eye(2), 2)).takes == "objects"
-    assert Sum([Separable("precomputed"), Separable("rbf")]).takes == "kernel values"
+    assert Sum([Separable("precomputed"), Separable("precomputed", np.eye(2))]).takes == "kernel values"
 
 
 @pytest.mark.parametrize(
@@ -169,6 +180,10 @@ def test_the_strictest_part_decides_what_data_may_be():
         (lambda: Separable("rbf", np.eye(2)) + Separable("rbf", np.eye(3)), r"\[2, 3\]"),
         (lambda: Sum([Scalar("rbf")]), "wrap a scalar kernel"),
         (lambda: Precomputed(np.ones((2, 2))), r"\(N, N, m, m\)"),
+        (lambda: Scalar("rbf", 2.0, {"gamma": 0.1}), "either bandwidth=2.0 or gamma=0.1"),
+        (lambda: Separable("precomputed") + Separable("rbf"), "kernel values cannot be combined with one whose data are sparse"),
+        (lambda: Diagonal(["precomputed", "chi2"]), "kernel values cannot be combined with one whose data are arrays"),
+        (lambda: Precomputed(np.ones((2, 2, 1, 1))) + Separable("rbf"), "row numbers cannot be combined"),
     ],
 )
 def test_kernels_that_cannot_be(make, message):
@@ -180,6 +195,7 @@ def test_kernels_that_cannot_be(make, message):
     ("kernel", "X", "message"),
     [
         (Separable(lambda x, z: float(x[0])), points(3), "not symmetric"),
+        (Separable(lambda x, z: 1.0 if abs(x[0] - z[0]) < 2 or x[0] < z[0] else 0.5), np.arange(40.0)[:, None], "not symmetric"),
         (Separable(Scalar(lambda X, Z: X[:, :1] + 0 * Z[:, 0], pairwise=False)), points(3), "not symmetric"),
         (Separable(Scalar(lambda X, Z: np.ones((2, 2)), pairwise=False)), points(3), r"shape \(2, 2\) for 3 and 3 points"),
         (Separable(lambda x, z: np.nan), points(3), "NaN or infinite"),

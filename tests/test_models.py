@@ -6,11 +6,13 @@ import sys
 
 import numpy as np
 import oracles
+import pandas
 import pytest
 import scipy.sparse
 from problems import points
 from scipy.spatial.distance import pdist, squareform
 from sklearn.datasets import load_digits, load_iris
+from sklearn.exceptions import DataConversionWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -22,6 +24,10 @@ MODELS = [FixedKernelMetric, LearnedKernelMetric]
 def letters(s, t):
     """How many positions agree: a kernel on strings, at module level so that it can be pickled."""
     return float(sum(a == b for a, b in zip(s, t, strict=True)))
+
+
+def degrees_in_common(a, b):
+    return float(np.minimum(np.sort(a.sum(axis=-1)), np.sort(b.sum(axis=-1))).sum())
 
 
 @pytest.fixture
@@ -57,14 +63,19 @@ class TestMetric:
         X, y = iris
         fitted = model().fit(X, y)
         metric = pickle.loads(pickle.dumps(fitted.get_metric()))
+        mine = fitted.get_metric()
         expected = fitted.pair_distance(np.array([[X[0], X[60 % len(X)]]]))[0]
-        fitted.metric_factor_ = None
+        fitted.coefficients_ *= 0
+        fitted.metric_factor_ *= 0
+        assert mine(X[0], X[60 % len(X)]) == pytest.approx(expected)
+        assert len(repr(mine)) < 500
         assert metric(X[0], X[60 % len(X)]) == pytest.approx(expected)
         assert metric(X[0], X[60 % len(X)], squared=True) == pytest.approx(expected**2)
         votes = KNeighborsClassifier(3, metric=metric, algorithm="brute").fit(X[::2], y[::2]).predict(X[1::2])
         plain = KNeighborsClassifier(3).fit(metric.coordinates(X[::2]), y[::2]).predict(metric.coordinates(X[1::2]))
         np.testing.assert_array_equal(votes, plain)
 
+    @pytest.mark.filterwarnings("ignore:n_components=4")
     @pytest.mark.parametrize("n_components", [1, 2, 4])
     def test_components_bound_the_rank(self, model, iris, n_components):
         X, y = iris
@@ -72,14 +83,16 @@ class TestMetric:
         assert coordinates.shape == (len(X), n_components)
         assert np.linalg.matrix_rank(coordinates - coordinates.mean(axis=0), tol=1e-8) <= min(n_components, 2)
 
-    def test_float32_stays_float32(self, model, iris):
+    @pytest.mark.parametrize("weight", [3.0, 1e6])
+    def test_float32_stays_float32(self, model, iris, weight):
         X, y = iris
-        single = model().fit(X.astype(np.float32), y)
-        double = model().fit(X, y)
-        coordinates = single.transform(X.astype(np.float32))
-        assert coordinates.dtype == single.map(X.astype(np.float32)).dtype == single.coefficients_.dtype == np.float32
-        assert double.transform(X).dtype == np.float64
-        np.testing.assert_allclose(coordinates, double.transform(X), atol=1e-4)
+        single = X.astype(np.float32)
+        fitted = model(regression_weight=weight).fit(single, y)
+        exact = model(regression_weight=weight).fit(single.astype(np.float64), y)
+        assert fitted.transform(single).dtype == fitted.map(single).dtype == np.float32
+        assert exact.transform(X).dtype == np.float64
+        # Coefficients almost cancel when the weight is large, so everything but the result is double precision.
+        np.testing.assert_allclose(fitted.transform(single), exact.transform(single.astype(np.float64)), rtol=1e-4, atol=1e-5)
 
     def test_large_samples_are_mapped_in_blocks(self, model, iris, monkeypatch):
         X, y = iris
@@ -109,6 +122,53 @@ class TestMetric:
         np.testing.assert_allclose(coordinates, given.transform(K), atol=1e-8)
         metric = pickle.loads(pickle.dumps(fitted.get_metric()))
         assert fitted.pair_distance([(words[0], words[1])])[0] == pytest.approx(metric(words[0], words[1]))
+
+    def test_objects_that_are_arrays(self, model):
+        rng = np.random.default_rng(0)
+        graphs = np.triu(rng.random((20, 5, 5)) < 0.5, 1).astype(float)
+        graphs = graphs + graphs.transpose(0, 2, 1)
+        fitted = model(kernel=degrees_in_common).fit(graphs, (graphs.sum(axis=(1, 2)) > 10).astype(int))
+        metric = fitted.get_metric()
+        expected = fitted.pair_distance([(graphs[0], graph) for graph in graphs])
+        np.testing.assert_allclose([metric(graphs[0], graph) for graph in graphs], expected)
+        assert expected.max() > 0.1
+
+    def test_the_fitted_model_owns_its_data(self, model, iris):
+        X, y = iris
+        mine = X.copy()
+        fitted = model().fit(mine, y)
+        before = fitted.transform(X)
+        mine[:] = 0
+        np.testing.assert_array_equal(fitted.transform(X), before)
+        sparse = scipy.sparse.csr_array(X)
+        sparse.indices, sparse.indptr = sparse.indices.astype(np.int64), sparse.indptr.astype(np.int64)
+        model(kernel="laplacian").fit(sparse, y)
+        assert sparse.indices.dtype == np.int64
+
+    def test_pairs_from_a_frame_need_no_names(self, model, iris):
+        X, y = iris
+        frame = pandas.DataFrame(X, columns=list("abcd"))
+        fitted = model().fit(frame, y)
+        expected = fitted.pair_distance(np.array([[X[0], X[1]]]))[0]
+        assert fitted.pair_distance([(frame.iloc[0], frame.iloc[1])])[0] == pytest.approx(expected)
+        assert fitted.get_metric()(frame.iloc[0], frame.iloc[1]) == pytest.approx(expected)
+
+    def test_the_automatic_weight_does_not_depend_on_the_unit_of_similarity(self, model, iris):
+        X, y = iris
+        S = oracles.similarity_of_classes(y)
+        maps = [model(similarity=unit * S).fit(X, y).map(X) for unit in (1e-3, 1.0, 1e3)]
+        np.testing.assert_allclose(maps[0], maps[1], atol=1e-5)
+        np.testing.assert_allclose(maps[2], maps[1], atol=1e-5)
+
+    def test_the_random_state_draws_the_points_of_the_median(self, model, monkeypatch):
+        monkeypatch.setattr("outmetric.kernels.MEDIAN_POINTS", 20)
+        X, y = points(60), np.arange(60) % 2
+        found = [model(random_state=seed).fit(X, y).bandwidth_ for seed in (0, 0, 1)]
+        assert found[0] == found[1] != found[2]
+
+    def test_a_precomputed_kernel_keeps_no_kernel_matrix(self, model, iris):
+        X, y = iris
+        assert model(kernel="precomputed").fit(rbf_kernel(X), y).metric_.points.size == 0
 
     def test_a_function_on_rows_of_numbers_checks_them(self, model, iris):
         X, y = iris
@@ -158,11 +218,21 @@ class TestMetric:
         assert np.abs(model(collocation_weight=0).fit(X, y).transform(X) - default).max() > 1e-3
 
     @pytest.mark.filterwarnings("ignore:The number of unique classes")
-    def test_integers_in_one_column_are_real_targets(self, model):
-        X, y = points(30), np.arange(30.0)
+    def test_whole_numbers_are_labels_unless_they_cannot_be(self, model):
+        X, y = points(60), np.arange(60.0) % 30
+        assert len(model().fit(X, y.astype(int)).classes_) == 30
+        assert len(model().fit(X, (y % 3)).classes_) == 3
         assert model().fit(X, y[:, None]).classes_ is None
-        with pytest.raises(ValueError, match=r"30 distinct numbers for 30 samples.*y\[:, None\]"):
+        with pytest.raises(ValueError, match=r"30 distinct whole numbers for 60 samples.*y.astype\(float\)\[:, None\]"):
             model().fit(X, y)
+        with pytest.raises(ValueError, match="60 distinct whole numbers"):
+            model().fit(X, np.arange(60))
+
+    def test_a_column_of_labels_is_flattened_as_in_scikit_learn(self, model, iris):
+        X, y = iris
+        for column in (y[:, None], pandas.DataFrame({"species": np.array(["a", "b", "c"])[y]})):
+            with pytest.warns(DataConversionWarning):
+                assert len(model().fit(X, column).classes_) == 3
 
     def test_the_fitted_objective_is_that_of_the_definition(self, model, iris):
         X, y = iris

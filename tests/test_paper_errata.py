@@ -169,6 +169,7 @@ def test_7_one_weight_of_model_1_is_redundant(scale):
     np.testing.assert_allclose(first.metric_factor_, np.sqrt(scale) * second.metric_factor_, rtol=1e-8)
 
 
+@pytest.mark.filterwarnings("ignore:n_components=5")
 def test_penalties_left_to_themselves_are_in_natural_units():
     problem = class_problem(n=40, m=2)
     labels = problem.coupling.labels

@@ -29,7 +29,7 @@ def not_a_kernel(estimator):
         FixedKernelMetric(solver="cg"),
         LearnedKernelMetric(),
         LearnedKernelMetric(kernel="chi2"),
-        LearnedKernelMetric(kernel="poly", solver="dense"),
+        LearnedKernelMetric(kernel="laplacian", solver="dense"),
         LearnedKernelMetric(kernel="precomputed"),
     ],
     expected_failed_checks=not_a_kernel,

@@ -58,6 +58,7 @@ def test_prototypes_of_the_users_choice():
         (np.eye(3), 2, "one row per class"),
         ("onehot", 2, "as many components as classes"),
         ("cube", None, "not known"),
+        (None, None, "one row per class"),
         (np.ones((3, 2)), None, "repeat a row"),
         (np.full((3, 2), np.nan), None, "NaN"),
     ],
@@ -75,6 +76,12 @@ def test_real_targets_are_centred_and_keep_their_mean():
     wider = targets.real_targets(y, 3)
     np.testing.assert_allclose((wider.values + wider.offset)[:, :2], y)
     np.testing.assert_array_equal(wider.values[:, 2], 0)
+
+
+@pytest.mark.parametrize(("y", "message"), [(np.ones((3, 1)), "constant"), (np.eye(3) * 1e160, "overflow")])
+def test_real_targets_that_cannot_serve(y, message):
+    with pytest.raises(ValueError, match=message):
+        targets.real_targets(y)
 
 
 def test_fewer_components_keep_the_principal_coordinates():
@@ -150,5 +157,3 @@ def test_the_default_similarity_of_real_targets_is_gaussian():
     h = np.std(Y) * 3 ** (-1 / 5)
     expected = np.exp(-((Y - Y.T) ** 2) / (2 * h**2))
     np.testing.assert_allclose(targets.gaussian_similarity(Y).matrix, expected)
-    with pytest.raises(ValueError, match="constant"):
-        targets.gaussian_similarity(np.ones((3, 1)))

@@ -26,6 +26,8 @@ try:
 except ImportError:
     sys.exit("the outmetric command needs two more packages: pip install 'outmetric[cli]'")
 
+PICTURES = (".png", ".pdf", ".svg")
+
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 
@@ -83,16 +85,19 @@ def demo(
 
     Nothing is downloaded and nothing is tuned. Accuracies are those of five nearest neighbours on held-out points.
     """
+    if not picture.parent.is_dir() or picture.suffix not in PICTURES:
+        raise typer.BadParameter(f"{picture} must lie in an existing folder and end with one of {', '.join(PICTURES)}.")
     splits = [
         _Split.make("waveform", make_waveform(2000, random_state=0), 300),
         _Split.make("digits", load_digits(return_X_y=True), 900),
     ]
     models = {"model 1": FixedKernelMetric, "model 2": LearnedKernelMetric}
-    table = Table("data", "train / test", "neighbours in", "accuracy", "certificate", "fit")
+    table = Table("neighbours in", "accuracy", "certificate", "fit")
     figure, axes = plots.grid(len(splits), len(models))
     for row, split in enumerate(splits):
-        size = f"{len(split.train)} / {len(split.test)}"
-        table.add_row(split.name, size, "the data (Euclidean)", f"{split.accuracy():.1%}", "", "")
+        table.add_section()
+        table.add_row(f"{split.name}, {len(split.train)} training, {len(split.test)} test points")
+        table.add_row("  the data (Euclidean)", f"{split.accuracy():.1%}")
         for column, (name, kind) in enumerate(models.items()):
             # The default has classes - 1 components; a map has two.
             for n_components in sorted({split.n_classes - 1, 2}, reverse=True):
@@ -101,16 +106,22 @@ def demo(
                 model = kind(n_components).fit(split.train, split.train_labels)
                 seconds = time.perf_counter() - began
                 accuracy = split.accuracy(model.transform)
-                where = f"{name}, {n_components} components"
-                table.add_row("", "", where, f"{accuracy:.1%}", _certificate(model), f"{seconds:.2f} s")
+                where = f"  {name}, {n_components} components"
+                table.add_row(where, f"{accuracy:.1%}", _certificate(model), f"{seconds:.2f} s")
             ax = plots.output_map(
-                model, split.test, split.test_labels, X_train=split.train, y_train=split.train_labels, ax=axes[row, column]
+                model,
+                split.test,
+                split.test_labels,
+                X_train=split.train,
+                y_train=split.train_labels,
+                legend=column == len(models) - 1,
+                ax=axes[row, column],
             )
             ax.set_title(f"{split.name}, {name}: {accuracy:.1%} in two dimensions", fontsize=10)
-        axes[row, -1].legend(title="class", loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
-    Console(width=None if sys.stdout.isatty() else 110).print(table)
+    Console().print(table)
+    figure.suptitle("held-out points; pale: training points; outlined: targets of the classes", fontsize=10)
     figure.savefig(picture, dpi=110)
-    print(f"maps of the held-out points (large marks: targets of the classes): {picture}")
+    print(f"maps in two dimensions: {picture}")
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Set
 from numbers import Real
 from typing import Any
 
@@ -14,6 +15,9 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 from outmetric.kernels import Takes
 from outmetric.metric import objects
 from outmetric.operators import Array
+
+# More classes than this are unusual enough to ask whether floats that happen to be whole really are labels.
+MANY_CLASSES = 20
 
 
 def check_points(estimator: Any, X: Any, takes: Takes, *, fitting: bool) -> Any:
@@ -31,19 +35,24 @@ def check_points(estimator: Any, X: Any, takes: Takes, *, fitting: bool) -> Any:
     if get_tags(estimator).input_tags.positive_only:
         check_non_negative(X, f"{type(estimator).__name__} with this kernel")
     if takes == "sparse" and hasattr(X, "indices") and X.indices.dtype != np.int32:
-        X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)  # some kernels know no others
+        # Some kernels know no other indices; a new matrix, since this one may be the caller's.
+        X = type(X)((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
     if fitting and takes == "kernel values" and X.shape[0] != X.shape[1]:
         raise ValueError(f"with kernel='precomputed' fit takes the square kernel matrix of the training points, not {X.shape}.")
     return X
 
 
 def _check_objects(X: Any, *, fitting: bool) -> Array:
-    if isinstance(X, str | bytes) or not hasattr(X, "__len__"):
+    if isinstance(X, str | bytes | Mapping | Set) or not hasattr(X, "__len__"):
         raise ValueError(f"X must be a sequence of points; a {type(X).__name__} came.")
+    if getattr(X, "ndim", 1) == 2:
+        if X.shape[1] != 1:
+            raise ValueError(f"a kernel on objects takes one object for each sample; X has {X.shape[1]} columns: {X.shape}.")
+        X = np.asarray(X)[:, 0]
     points = objects(list(X))
-    missing = [index for index, point in enumerate(points) if point is None]
+    missing = [index for index, point in enumerate(points) if point is None or (isinstance(point, float) and np.isnan(point))]
     if missing:
-        raise ValueError(f"X has no point (None) at {len(missing)} positions, first at {missing[0]}; remove those rows.")
+        raise ValueError(f"X has no point (None or NaN) at {len(missing)} positions, first at {missing[0]}; remove those rows.")
     if len(points) < (2 if fitting else 1):
         raise ValueError(f"at least {2 if fitting else 1} points are needed; n_samples = {len(points)} came.")
     return points
@@ -60,44 +69,57 @@ def is_numeric_matrix(X: Any) -> bool:
     return values.ndim == 2 and values.dtype.kind in "fiub"
 
 
-def check_pairs(pairs: Any, takes: Takes) -> tuple[Any, Any]:
+def check_pairs(estimator: Any, pairs: Any, takes: Takes) -> tuple[Any, Any]:
     """The first points of all pairs, and the second ones."""
     if takes == "objects":
-        if not all(len(pair) == 2 for pair in pairs):
+        if not all(len(pair) == 2 and not isinstance(pair, str | bytes) for pair in pairs):
             raise ValueError("pairs must be a sequence of pairs (x, x').")
-        return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+        return objects([pair[0] for pair in pairs]), objects([pair[1] for pair in pairs])
     pairs = check_array(pairs, allow_nd=True, ensure_2d=False, dtype=[np.float64, np.float32], input_name="pairs")
-    if pairs.ndim != 3 or pairs.shape[1] != 2:
-        raise ValueError(f"pairs must have the shape (n_pairs, 2, n_features); theirs is {pairs.shape}.")
+    expected = estimator.n_features_in_
+    if pairs.ndim != 3 or pairs.shape[1:] != (2, expected):
+        raise ValueError(f"pairs must have the shape (n_pairs, 2, {expected}); theirs is {pairs.shape}.")
     return pairs[:, 0], pairs[:, 1]
 
 
-def check_supervision(y: Any, n_samples: int) -> tuple[Array, bool]:
-    """(y, whether it holds class labels); two-dimensional arrays always are real targets, with one row for each sample."""
+def check_supervision(estimator: Any, y: Any, n_samples: int) -> tuple[Array, bool]:
+    """(y, whether it holds class labels).
+
+    Arrays with several columns are real targets, and so is one column of floats, even whole ones. Any other single column holds
+    labels and is flattened with a warning, as everywhere in scikit-learn. For one dimension `type_of_target` decides.
+    """
+    name = type(estimator).__name__
     if y is None:
-        raise ValueError("requires y to be passed, but the target y is None: give class labels or real targets.")
-    check_consistent_length(y, np.empty(n_samples))
+        raise ValueError(f"{name} requires y to be passed, but the target y is None: give class labels or real targets.")
     if scipy.sparse.issparse(y):
         raise ValueError("y is a sparse matrix; real targets are dense: use y.toarray().")
-    kind = type_of_target(y, input_name="y")
+    check_consistent_length(y, np.empty(n_samples))
+    values = np.asarray(y)
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise ValueError(f"Input y contains NaN or infinity in {np.sum(~np.isfinite(values))} places; remove those samples.")
+    if values.ndim == 2 and (values.shape[1] > 1 or values.dtype.kind == "f"):
+        return check_array(values, dtype=np.float64, input_name="y"), False
+    labels = column_or_1d(y, warn=True)
+    kind = type_of_target(labels, input_name="y")
     if kind == "unknown":
-        raise ValueError(f"Unknown label type: y is neither labels nor real targets (dtype {np.asarray(y).dtype}).")
-    if np.asarray(y).ndim == 2 or kind == "continuous":
-        return check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"), False
-    labels = column_or_1d(y)
+        raise ValueError(f"Unknown label type: y is neither labels nor real targets (dtype {values.dtype}).")
+    if kind == "continuous":
+        return check_array(labels, ensure_2d=False, dtype=np.float64, input_name="y"), False
     check_classification_targets(labels)
     _check_not_real(labels)
     return labels, True
 
 
 def _check_not_real(labels: Array) -> None:
-    """Floats that happen to be whole, almost all different, are a regression target that scikit-learn would call classes."""
+    """Refuse what `type_of_target` calls classes but is most likely a regression target: many distinct whole numbers."""
     distinct = len(np.unique(labels))
-    if labels.dtype.kind == "f" and distinct > max(20, len(labels) / 2):
+    whole_floats = labels.dtype.kind == "f" and distinct > MANY_CLASSES
+    mostly_alone = labels.dtype.kind in "iu" and distinct > max(MANY_CLASSES, len(labels) / 2)
+    if whole_floats or mostly_alone:
         raise ValueError(
-            f"y holds {distinct} distinct numbers for {len(labels)} samples, which look like real targets but would be taken "
-            f"for {distinct} classes since all are whole. Pass y as one column, y[:, None], for real targets, or as integers "
-            "for classes."
+            f"y holds {distinct} distinct whole numbers for {len(labels)} samples, which would be taken for {distinct} classes. If "
+            "they are real targets, pass one column of floats: y.astype(float)[:, None]. If they are classes, pass "
+            f"{'integers' if whole_floats else 'strings'}."
         )
 
 

@@ -30,6 +30,7 @@ from sklearn.metrics.pairwise import (
     manhattan_distances,
     pairwise_kernels,
 )
+from sklearn.utils.extmath import row_norms
 
 from outmetric import operators
 from outmetric.operators import Array, GramOperator, SampleGram, check_finite, check_psd, check_symmetric, to_array
@@ -40,8 +41,9 @@ __all__ = ["Callable", "Diagonal", "MatrixKernel", "Precomputed", "Scalar", "Sep
 LAZY_ROWS = 512
 # The median distance is exact up to this many points; beyond, it is that of a random subset of this size.
 MEDIAN_POINTS = 2000
-# What the data of a kernel may be, strictest first: rows of kernel values, numeric arrays, also sparse ones, any objects.
-Takes = Literal["kernel values", "arrays", "sparse", "objects"]
+# What the data of a kernel may be, strictest first: rows of kernel values, row numbers into precomputed blocks, numeric arrays,
+# also sparse ones, any objects.
+Takes = Literal["kernel values", "row numbers", "arrays", "sparse", "objects"]
 SPARSE_KERNELS = frozenset({"rbf", "laplacian", "linear", "poly", "polynomial", "sigmoid", "cosine"})
 
 
@@ -90,6 +92,8 @@ class Scalar:
         number = isinstance(self.bandwidth, int | float | np.number)
         if self.bandwidth != "median" and not (number and 0 < self.bandwidth < np.inf):
             raise ValueError(f"bandwidth must be 'median' or a positive number, not {self.bandwidth!r}.")
+        if self.bandwidth != "median" and "gamma" in (self.params or {}):
+            raise ValueError(f"give either bandwidth={self.bandwidth} or gamma={(self.params or {})['gamma']}, not both.")
 
     @property
     def has_bandwidth(self) -> bool:
@@ -173,7 +177,7 @@ class Scalar:
         other = None if X is Z else Z
         if self.function == "rbf" and not scipy.sparse.issparse(X):
             # Distances do not change with the origin, but their round-off does.
-            origin = Z.mean(axis=0)
+            origin = _origin(Z)
             X, other = X - origin, None if other is None else other - origin
         elif self.needs_positive:
             # scikit-learn's code for these wants writeable arrays.
@@ -185,13 +189,17 @@ def median_distance(X: Any, kernel: str, rng: np.random.Generator) -> float:
     """The median distance, in the kernel's norm, over pairs of points that do not coincide."""
     if n_points(X) > MEDIAN_POINTS:
         X = X[rng.choice(n_points(X), MEDIAN_POINTS, replace=False)]
-    if kernel == "rbf" and not scipy.sparse.issparse(X):
-        X = X - X.mean(axis=0)
-    square = euclidean_distances(X) if kernel == "rbf" else manhattan_distances(X)
-    distances = squareform(square, checks=False)
-    del square
-    # Round-off makes coinciding points differ by about the square root of the resolution.
-    distinct = distances[distances > 1e-7 * distances.max(initial=0.0)]
+    if kernel == "rbf":
+        X = X if scipy.sparse.issparse(X) else X - _origin(X)
+        distances = euclidean_distances(X, squared=True)
+        # Computed by |x|^2 - 2 x'z + |z|^2, squared distances are wrong by a few units of round-off of these terms.
+        norms = row_norms(X, squared=True)
+        distances[distances <= 1e-14 * np.add.outer(norms, norms)] = 0
+        np.sqrt(distances, out=distances)
+    else:
+        distances = manhattan_distances(X)
+    distances = squareform(distances, checks=False)
+    distinct = distances[distances > 0]
     if not len(distinct) or not np.isfinite(distinct).all():
         largest = float(abs(X).max())
         raise ValueError(
@@ -199,6 +207,11 @@ def median_distance(X: Any, kernel: str, rng: np.random.Generator) -> float:
             f"representable (largest deviation from the mean: {largest:.3g}). Rescale the data or give a bandwidth."
         )
     return float(np.median(distinct, overwrite_input=True))
+
+
+def _origin(X: Array) -> Array:
+    """A point in the midst of the data, whatever outliers they have."""
+    return np.asarray(np.median(X[:: max(1, len(X) // 1000)], axis=0))
 
 
 def n_points(X: Any) -> int:
@@ -223,6 +236,15 @@ class MatrixKernel(ABC):
     def scalars(self) -> tuple[Scalar, ...]:
         """The scalar kernels it is made of; none if it computes its blocks otherwise."""
         return ()
+
+    def held_arrays(self, n_outputs: int) -> int:
+        """How many (n, n) arrays its Gram operator holds."""
+        return len(self.scalars) or n_outputs**2
+
+    @property
+    def can_be_lazy(self) -> bool:
+        """Whether its Gram operator can be evaluated in row blocks instead of held."""
+        return bool(self.scalars)
 
     @abstractmethod
     def resolve(self, X: Any, rng: np.random.Generator) -> MatrixKernel:
@@ -309,6 +331,7 @@ class Diagonal(MatrixKernel):
         if not len(self.kernels):
             raise ValueError("Diagonal needs at least one scalar kernel.")
         object.__setattr__(self, "kernels", tuple(as_scalar(kernel) for kernel in self.kernels))
+        _strictest(self.kernels)
 
     @property
     def n_outputs(self) -> int:
@@ -354,6 +377,7 @@ class Sum(MatrixKernel):
             raise ValueError(f"kernels with different numbers of outputs, {sorted(s for s in sizes if s)}, cannot be added.")
         object.__setattr__(self, "kernels", kernels)
         object.__setattr__(self, "weights", weights)
+        _strictest(kernels)
 
     @property
     def n_outputs(self) -> int | None:
@@ -366,6 +390,13 @@ class Sum(MatrixKernel):
     @property
     def takes(self) -> Takes:
         return _strictest(self.kernels)
+
+    def held_arrays(self, n_outputs: int) -> int:
+        return sum(kernel.held_arrays(n_outputs) for kernel in self.kernels)
+
+    @property
+    def can_be_lazy(self) -> bool:
+        return all(kernel.can_be_lazy for kernel in self.kernels)
 
     def resolve(self, X: Any, rng: np.random.Generator) -> Sum:
         return Sum([kernel.resolve(X, rng) for kernel in self.kernels], self.weights)
@@ -468,7 +499,7 @@ class Precomputed(MatrixKernel):
 
     @property
     def takes(self) -> Takes:
-        return "arrays"
+        return "row numbers"
 
     def resolve(self, X: Any, rng: np.random.Generator) -> Precomputed:
         return self
@@ -493,7 +524,14 @@ class Precomputed(MatrixKernel):
 
 
 def _strictest(parts: Sequence[Scalar | MatrixKernel]) -> Takes:
-    return min((part.takes for part in parts), key=get_args(Takes).index)
+    """What the data of all parts may be."""
+    takes = {part.takes for part in parts}
+    strictest = min(takes, key=get_args(Takes).index)
+    if strictest in ("kernel values", "row numbers") and len(takes) > 1:
+        raise ValueError(
+            f"a kernel whose data are {strictest} cannot be combined with one whose data are {max(takes - {strictest})}."
+        )
+    return strictest
 
 
 def as_scalar(kernel: Any) -> Scalar:
@@ -502,7 +540,7 @@ def as_scalar(kernel: Any) -> Scalar:
 
 
 def _symmetric_pairs(function: collections.abc.Callable[[Any, Any], Any], X: Any, name: str) -> Array:
-    """Values (or blocks) for all pairs, each evaluated once and mirrored; symmetry is checked on neighbouring points."""
+    """Values (or blocks) for all pairs, each evaluated once and mirrored; symmetry is checked on a sample of pairs."""
     n = n_points(X)
     if n == 0:
         raise ValueError(f"{name} needs at least one point.")
@@ -511,12 +549,14 @@ def _symmetric_pairs(function: collections.abc.Callable[[Any, Any], Any], X: Any
     for i, j in itertools.combinations_with_replacement(range(n), 2):
         values[i, j] = function(X[i], X[j])
         values[j, i] = np.asarray(values[i, j]).T
-    for i in range(1, min(n, 100)):
-        mirrored = np.asarray(function(X[i], X[i - 1]), dtype=np.float64)
-        difference = np.abs(mirrored - values[i, i - 1]).max()
-        if difference > operators.psd_tolerance(values.dtype) * np.abs(values[i, i - 1]).max():
+    pairs = list(itertools.combinations(range(n), 2))
+    chosen = np.random.default_rng(0).permutation(len(pairs))[: max(200, n)]
+    for i, j in (pairs[k] for k in chosen):
+        mirrored = np.asarray(function(X[j], X[i]), dtype=np.float64)
+        difference = np.abs(mirrored - values[j, i]).max()
+        if difference > operators.psd_tolerance(values.dtype) * np.abs(values[j, i]).max():
             raise ValueError(
-                f"{name} is not symmetric: for points {i} and {i - 1} it changes by {difference:.3g} when they are exchanged "
+                f"{name} is not symmetric: for points {i} and {j} it changes by {difference:.3g} when they are exchanged "
                 "(up to a transposition for matrix values). Use a symmetric function."
             )
     return values

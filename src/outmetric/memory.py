@@ -33,12 +33,14 @@ def _system_memory() -> float | None:
         return None
 
 
-def _control_group_memory() -> float | None:
-    group = Path("/sys/fs/cgroup")
+def _control_group_memory(group: Path = Path("/sys/fs/cgroup")) -> float | None:
     try:
-        return float((group / "memory.max").read_text()) - float((group / "memory.current").read_text())
+        limit = float((group / "memory.max").read_text())
+        used = float((group / "memory.current").read_text())
+        pages = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
     except (OSError, ValueError):  # no control group, or its limit is the word "max"
         return None
+    return limit - used + float(pages.get("inactive_file", 0))  # cached files make room when asked
 
 
 def _address_space() -> float | None:

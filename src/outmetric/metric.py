@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,14 +18,15 @@ BLOCK_BYTES = 2**25
 class OutputMetric:
     """A learned metric, independent of the estimator that learned it.
 
-    Called on two points it returns their distance, so it serves wherever a function of two points does (metric-learn's
-    ``get_metric``, scikit-learn's ``metric=``). It can be pickled if its kernel can.
+    Called on two points it returns their distance, as metric-learn's ``get_metric`` does, so it serves wherever a function of two
+    points is asked for. For many distances `coordinates` is faster by far: compute the points once, then use Euclidean
+    distances. It can be pickled if its kernel can.
 
     Parameters
     ----------
     kernel : MatrixKernel
         With everything that depends on the training points already fixed.
-    points : array, sparse matrix or array of objects
+    points : array or sparse matrix of shape (n_train, d), or array of n_train objects
         The training points x_j (an array without columns for a precomputed kernel, which does not need them).
     coefficients : array of shape (n_train, m)
     metric_factor : array of shape (m, m)
@@ -35,13 +36,15 @@ class OutputMetric:
     """
 
     kernel: MatrixKernel
-    points: Any
-    coefficients: Array
+    points: Any = field(repr=False)
+    coefficients: Array = field(repr=False)
     metric_factor: Array
     offset: Array
 
     def map(self, X: Any) -> Array:
         """f(x) for each row of X, shape (n, m), in row blocks so that memory stays bounded whatever n."""
+        if self.points.ndim == 2 and X.shape[1] != self.points.shape[1] > 0:
+            raise ValueError(f"X has {X.shape[1]} features; the metric was learned on {self.points.shape[1]}.")
         outputs = np.empty((n_points(X), self.coefficients.shape[1]), dtype=_float_dtype(X))
         kernel_values = max(1, len(self.kernel.scalars)) * len(self.coefficients)
         block = max(1, BLOCK_BYTES // (8 * kernel_values))
@@ -62,23 +65,22 @@ class OutputMetric:
 
     def __call__(self, x: Any, z: Any, squared: bool = False) -> float:
         """The distance between two points (or its square)."""
-        distance = float(self.distances(_one_point(x), _one_point(z))[0])
+        distance = float(self.distances(self._sample(x), self._sample(z))[0])
         return distance**2 if squared else distance
+
+    def _sample(self, x: Any) -> Any:
+        """A sample of one point, of the kind the metric was learned on."""
+        if self.points.ndim == 1:
+            return objects([x])
+        if hasattr(x, "toarray"):
+            return x.reshape(1, -1)
+        values = np.asarray(x)
+        return values.astype(np.promote_types(values.dtype, np.float32)).reshape(1, -1)
 
 
 def _float_dtype(X: Any) -> np.dtype[Any]:
     dtype = getattr(X, "dtype", None)
     return np.dtype(np.float32) if dtype == np.float32 else np.dtype(np.float64)
-
-
-def _one_point(x: Any) -> Any:
-    """A sample of one point: an array or sparse row becomes a matrix of one row, any other object an array of one object."""
-    if hasattr(x, "toarray"):
-        return x.reshape(1, -1)
-    if isinstance(x, np.ndarray | list | tuple) and np.asarray(x).dtype.kind in "fiub":
-        values = np.asarray(x)
-        return values.astype(np.promote_types(values.dtype, np.float32)).reshape(1, -1)
-    return objects([x])
 
 
 def objects(points: Any) -> Array:

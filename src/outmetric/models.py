@@ -69,8 +69,9 @@ class _KernelMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         X : array or sparse matrix of shape (n, d), kernel matrix (n, n), or sequence of objects
             What it may be depends on the kernel.
         y : array of shape (n,) or (n, q)
-            Class labels, or real targets; told apart by `sklearn.utils.multiclass.type_of_target`, except that a
-            two-dimensional array always holds real targets.
+            Class labels, or real targets. Several columns, or one column of floats, are real targets; one dimension is told
+            apart by `sklearn.utils.multiclass.type_of_target`, for which whole numbers are labels: pass those as
+            ``y.astype(float)[:, None]`` if they are real targets.
 
         Returns
         -------
@@ -86,26 +87,26 @@ class _KernelMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         coupling = similarity.couple(self.regression_weight, self._collocation_weight(similarity))
 
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        # In double precision whatever the data; but precomputed values keep the dtype that tells how exact they are.
-        points = X.astype(np.float64) if X.dtype == np.float32 and self._takes != "kernel values" else X
+        # In double precision whatever the data: coefficients are large numbers that almost cancel. But precomputed values keep the
+        # dtype that tells how exact they are.
+        points = X.copy() if self._takes in ("kernel values", "objects") else X.astype(np.float64)
         kernel = kernel.resolve(points, rng)
-        gram = kernel.gram(points, m, lazy=self._evaluates_lazily(kernel, n_points(X), m))
-        solver, reason = self._prepare(gram, coupling, targets.values)
-        step = self._step(solver, targets.values, coupling)
+        gram = kernel.gram(points, m, lazy=self._evaluates_lazily(kernel, similarity, n_points(X), m))
         try:
+            solver, reason = self._prepare(gram, coupling, targets.values)
+            step = self._step(solver, targets.values, coupling)
             trained = alternate(solver, step, tol=self.tol, max_iter=self.max_iter, on_iteration=self._tell)
-        except IllConditionedError as error:
+        except np.linalg.LinAlgError as error:
             raise ValueError(f"the model could not be fitted ({error}): {Status.ILL_CONDITIONED.value}") from error
 
         if trained.factors.output_matrix is not None:
             (scalar,) = kernel.scalars
             kernel = Separable(scalar, trained.factors.output_matrix)
         # A precomputed kernel comes with its values, so of its training points only the number matters.
-        kept = np.empty((n_points(X), 0)) if self._takes == "kernel values" else X
-        dtype = X.dtype if X.dtype == np.float32 else np.float64
-        self.coefficients_ = trained.coefficients.astype(dtype, copy=False)
-        self.metric_factor_ = trained.factors.metric_factor
-        self.metric_ = OutputMetric(kernel, kept, self.coefficients_, self.metric_factor_, targets.offset)
+        kept = np.empty((n_points(X), 0)) if self._takes == "kernel values" else points
+        self.metric_ = OutputMetric(kernel, kept, trained.coefficients, trained.factors.metric_factor, targets.offset)
+        self.coefficients_ = trained.coefficients.copy()
+        self.metric_factor_ = trained.factors.metric_factor.copy()
         self.metric_matrix_ = self.metric_factor_.T @ self.metric_factor_
         self.prototypes_ = targets.prototypes
         self.classes_ = targets.classes
@@ -146,8 +147,7 @@ class _KernelMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         array of shape (n_pairs,)
         """
         check_is_fitted(self)
-        first, second = (check_points(self, side, self._takes, fitting=False) for side in check_pairs(pairs, self._takes))
-        return self.metric_.distances(first, second)
+        return self.metric_.distances(*check_pairs(self, pairs, self._takes))
 
     def pair_score(self, pairs: Any) -> Array:
         """Minus `pair_distance`: the larger, the more similar."""
@@ -183,13 +183,26 @@ class _KernelMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         check_number("tol", self.tol)
         if not isinstance(self.max_iter, Integral) or self.max_iter < 1:
             raise ValueError(f"max_iter must be an integer >= 1, not {self.max_iter!r}.")
+        if self.kernel_params is not None and not isinstance(self.kernel_params, Mapping):
+            raise ValueError(f"kernel_params must be None or a dict, not {self.kernel_params!r}.")
+        if isinstance(self.kernel, MatrixKernel | Scalar):
+            given = _is_sequence(self.bandwidth) or self.bandwidth != "median" or self.kernel_params is not None
+            if given:
+                raise ValueError("bandwidth and kernel_params belong to a kernel given by name; this kernel object has its own.")
         if self.solver != "auto" and self.solver not in SOLVERS:
             raise ValueError(f"solver={self.solver!r} is not known; use 'auto' or one of {sorted(SOLVERS)}.")
 
     def _supervision(self, y: Any, n_samples: int) -> tuple[Targets, Similarity]:
-        y, holds_labels = check_supervision(y, n_samples)
+        y, holds_labels = check_supervision(self, y, n_samples)
         n_components = self._n_components(n_samples)
         targets = class_targets(y, n_components, self.prototypes) if holds_labels else real_targets(y, n_components)
+        spanned = _rank(targets.values)
+        if n_components is not None and isinstance(self.prototypes, str) and spanned < n_components:
+            warnings.warn(
+                f"n_components={n_components}, but the targets span only {spanned} dimensions: the others stay zero.",
+                UserWarning,
+                stacklevel=3,
+            )
         if callable(self.similarity):
             return targets, matrix_similarity(self.similarity(y), n_samples)
         if not isinstance(self.similarity, str):
@@ -217,8 +230,9 @@ class _KernelMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _collocation_weight(self, similarity: Similarity) -> float:
         if self.collocation_weight != "auto":
             return float(self.collocation_weight)
-        # The collocation term sums over pairs: dividing by the mean degree keeps its share independent of n.
-        return float(self.regression_weight / max(2 * similarity.mean_degree, 1.0))
+        # The collocation term sums over pairs: dividing by the mean degree keeps its share independent of n and of the unit of S.
+        degree = similarity.mean_degree
+        return float(self.regression_weight / (2 * degree)) if degree > 0 else 0.0
 
     def _declared_kernel(self) -> MatrixKernel:
         """The matrix kernel that the parameters describe."""
@@ -239,14 +253,12 @@ class _KernelMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             )
         return kernel
 
-    def _evaluates_lazily(self, kernel: MatrixKernel, n: int, m: int) -> bool:
+    def _evaluates_lazily(self, kernel: MatrixKernel, similarity: Similarity, n: int, m: int) -> bool:
         """True if the Gram matrices do not fit and the solver can do without them; raises if it cannot."""
-        # Kernel matrices, and their reduced forms; a kernel without scalar parts has m x m blocks.
-        held = 2 * m * m if not kernel.scalars else 2 * len(kernel.scalars)
-        matrices = held + 1
+        matrices = 2 * kernel.held_arrays(m) + 1 + similarity.held_arrays  # kernel matrices and their reduced forms
         n_bytes = 8.0 * matrices * n * n
         available = available_memory()
-        if self.solver == "cg" and kernel.scalars and available is not None and n_bytes > available:
+        if self.solver == "cg" and kernel.can_be_lazy and available is not None and n_bytes > available:
             return True
         require_memory(
             n_bytes,
@@ -292,7 +304,7 @@ class FixedKernelMetric(_KernelMetric):
         For "rbf", exp(-|x-x'|_2^2 / (2 bandwidth^2)), and "laplacian", exp(-|x-x'|_1 / bandwidth). "median": the median distance
         between distinct training points. A sequence makes the paper's diagonal kernel, one spread for each component.
     kernel_params : dict, optional
-        Further arguments of the kernel function.
+        Further arguments of the kernel function; a ``gamma`` here takes the place of the bandwidth.
     collocation_weight : float or "auto"
         gamma: how strongly similar points are drawn together. "auto": regression_weight / (2 * mean total similarity of a point).
     regression_weight : float
@@ -303,12 +315,17 @@ class FixedKernelMetric(_KernelMetric):
         epsilon in units of tr(lambda Y'Y)/m. Towards 0 the metric is the paper's, whose objective has no minimum; towards
         infinity it is Euclidean. 0 runs the paper's own update and reports `Status.DIVERGED` where that diverges.
     prototypes : "simplex", "onehot" or array of shape (classes, m)
-        Target of each class. "simplex": vertices of a regular simplex, or points spread on the sphere if m < classes - 1.
+        Target of each class. "simplex": vertices of a regular simplex, or points spread on the sphere if m < classes - 1; in the
+        latter case it matters which class gets which point, and they are given in the order of the labels.
     similarity : "class", array or sparse matrix of shape (n, n), or callable
         s_ij. "class": 1 within a class and 0 otherwise; for real targets a Gaussian of target distance. A callable gets y and
         returns the matrix. Must be symmetric with 0 <= s_ij <= s_ii.
     solver : "auto", "spectral", "dense" or "cg"
+        How the map for a given metric is computed. "spectral": one reduction of the kernel matrix for all iterations, separable
+        kernels only. "dense": a Cholesky factorisation in each iteration, any kernel, few samples. "cg": conjugate gradients, any
+        kernel; if the kernel matrix does not fit in memory it is evaluated in row blocks. "auto": the first of these that suits.
     max_iter : int
+        At most this many alternations.
     tol : float
         Stop when the gradient in L, relative to rho, is below.
     random_state : int, RandomState or None
@@ -332,7 +349,9 @@ class FixedKernelMetric(_KernelMetric):
         One record for each iteration.
     n_iter_ : int
     status_ : Status
+        How the fit ended; its value is advice.
     solver_, solver_reason_ : str
+        The solver used, and why.
     metric_ : OutputMetric
         The fitted model without the estimator.
 
@@ -418,7 +437,7 @@ class LearnedKernelMetric(_KernelMetric):
         For "rbf", exp(-|x-x'|_2^2 / (2 bandwidth^2)), and "laplacian", exp(-|x-x'|_1 / bandwidth). "median": the median distance
         between distinct training points.
     kernel_params : dict, optional
-        Further arguments of the kernel function.
+        Further arguments of the kernel function; a ``gamma`` here takes the place of the bandwidth.
     collocation_weight : float or "auto"
         gamma: how strongly similar points are drawn together. "auto": regression_weight / (2 * mean total similarity of a point).
     regression_weight : float
@@ -426,12 +445,17 @@ class LearnedKernelMetric(_KernelMetric):
     output_penalty : float or "auto"
         rho: sets the size of B. "auto": tr(C'K C)/(2 m) for the map with B = I, so that B has about the size of the identity.
     prototypes : "simplex", "onehot" or array of shape (classes, m)
-        Target of each class. "simplex": vertices of a regular simplex, or points spread on the sphere if m < classes - 1.
+        Target of each class. "simplex": vertices of a regular simplex, or points spread on the sphere if m < classes - 1; in the
+        latter case it matters which class gets which point, and they are given in the order of the labels.
     similarity : "class", array or sparse matrix of shape (n, n), or callable
         s_ij. "class": 1 within a class and 0 otherwise; for real targets a Gaussian of target distance. A callable gets y and
         returns the matrix. Must be symmetric with 0 <= s_ij <= s_ii.
     solver : "auto", "spectral", "dense" or "cg"
+        How the map for a given metric is computed. "spectral": one reduction of the kernel matrix for all iterations, separable
+        kernels only. "dense": a Cholesky factorisation in each iteration, any kernel, few samples. "cg": conjugate gradients, any
+        kernel; if the kernel matrix does not fit in memory it is evaluated in row blocks. "auto": the first of these that suits.
     max_iter : int
+        At most this many alternations.
     tol : float
         Stop when the duality gap, relative to the objective, is below.
     random_state : int, RandomState or None
@@ -459,7 +483,9 @@ class LearnedKernelMetric(_KernelMetric):
         One record for each iteration.
     n_iter_ : int
     status_ : Status
+        How the fit ended; its value is advice.
     solver_, solver_reason_ : str
+        The solver used, and why.
     metric_ : OutputMetric
         The fitted model without the estimator.
 
@@ -527,7 +553,9 @@ class LearnedKernelMetric(_KernelMetric):
         else:
             energy = solver.solve(np.eye(m), np.eye(m)).energy
             assert energy is not None  # the kernel is separable
-            self.output_penalty_ = float(np.trace(energy)) / (2 * _rank(targets)) or 1.0
+            self.output_penalty_ = float(np.trace(energy)) / (2 * _rank(targets))
+            if not self.output_penalty_ > 0:
+                raise IllConditionedError(f"the energy of the map is {np.trace(energy):.3g}, which should be positive")
         return OutputMatrixStep(self.output_penalty_, m)
 
     def _store(self, trained: Trained) -> None:

@@ -268,7 +268,7 @@ def require_psd(smallest: float, largest: float, name: str, tolerance: float) ->
     if smallest < -tolerance * max(abs(smallest), abs(largest)):
         raise ValueError(
             f"{name} is not positive semi-definite: its smallest eigenvalue is {smallest:.3g}, its largest {largest:.3g} "
-            f"(allowed: {-tolerance * abs(largest):.2g}). Use a positive semi-definite kernel, or add at least "
+            f"(allowed: {-tolerance * abs(largest):.2g}). Use a kernel that is one (distances are none), or add at least "
             f"{-smallest:.3g} to its diagonal if that is acceptable for the problem."
         )
 

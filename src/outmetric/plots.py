@@ -13,8 +13,11 @@ COLOURS = ["#3f90da", "#ffa90e", "#bd1f01", "#94a4a2", "#832db6", "#a96b59", "#e
 MARKERS = "osD^vP*X<>"
 
 
-def output_map(model: Any, X: Any, y: Any, *, X_train: Any = None, y_train: Any = None, ax: Any = None) -> Any:
-    """Draw points in the output space of a model with two or three components.
+def output_map(model: Any, X: Any, y: Any, *, X_train: Any = None, y_train: Any = None, legend: bool = True, ax: Any = None) -> Any:
+    """Draw points in the output space of a model with up to three components.
+
+    Large outlined marks are the targets of the classes. With one component (two classes have no more) the classes are drawn one
+    above the other.
 
     Parameters
     ----------
@@ -23,6 +26,7 @@ def output_map(model: Any, X: Any, y: Any, *, X_train: Any = None, y_train: Any 
     X, y : data and labels to draw
     X_train, y_train : data and labels, optional
         Drawn behind, small and pale.
+    legend : bool
     ax : matplotlib axes, optional
         A three-dimensional one for three components.
 
@@ -32,32 +36,45 @@ def output_map(model: Any, X: Any, y: Any, *, X_train: Any = None, y_train: Any 
     """
     if model.classes_ is None:
         raise ValueError("output_map colours by class; this model was fitted on real targets.")
-    coordinates = model.transform(X)
-    n_components = coordinates.shape[1]
-    if n_components not in (2, 3):
-        raise ValueError(f"a map has 2 or 3 components; the model has {n_components}. Fit it with n_components=2.")
+    n_components = model.coefficients_.shape[1]
+    if n_components > 3:
+        raise ValueError(f"a map has at most 3 components; the model has {n_components}. Fit it with n_components=2.")
     ax = _axes(n_components) if ax is None else ax
-    background = None if X_train is None else (model.transform(X_train), np.asarray(y_train))
-    labels = np.asarray(y)
+    drawn = [(model.transform(X), np.asarray(y), {"s": 18, "alpha": 0.8})]
+    if X_train is not None:
+        drawn.insert(0, (model.transform(X_train), np.asarray(y_train), {"s": 9, "alpha": 0.25}))
     prototypes = model.prototypes_ @ model.metric_factor_.T
     for index, name in enumerate(model.classes_):
-        style = {"color": COLOURS[index % len(COLOURS)], "marker": MARKERS[index // len(COLOURS) % len(MARKERS)]}
-        if background is not None:
-            points = background[0][background[1] == name]
-            ax.scatter(*points.T, s=10, alpha=0.25, linewidths=0, **style)
-        ax.scatter(*coordinates[labels == name].T, s=16, alpha=0.8, linewidths=0, label=str(name), **style)
-        ax.scatter(*prototypes[index], s=130, edgecolors="black", linewidths=1.2, zorder=3, **style)
+        style = {"color": COLOURS[index % len(COLOURS)], "marker": MARKERS[index % len(MARKERS)]}
+        for coordinates, labels, look in drawn:
+            points = _place(coordinates[labels == name], index)
+            ax.scatter(*points.T, linewidths=0, **look, **style)
+        ax.scatter(*_place(prototypes[[index]], index).T, s=130, edgecolors="black", zorder=3, label=str(name), **style)
     ax.set_xlabel("component 1")
-    ax.set_ylabel("component 2")
+    if n_components == 1:
+        ax.set_yticks(range(len(model.classes_)), [str(name) for name in model.classes_])
+        ax.set_ylabel("class")
+    else:
+        ax.set_ylabel("component 2")
     if n_components == 2:
         ax.set_aspect("equal", adjustable="datalim")
-    else:
+    if n_components == 3:
         ax.set_zlabel("component 3")
+    if legend:
+        ax.legend(title="class", loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
     return ax
 
 
+def _place(coordinates: Array, index: int) -> Array:
+    """Points of class ``index`` to draw; a single component is spread over a band of its class so that points stay apart."""
+    if coordinates.shape[1] > 1:
+        return coordinates
+    golden = (np.arange(len(coordinates)) * 0.618) % 1 - 0.5 if len(coordinates) > 1 else np.zeros(1)
+    return np.column_stack([coordinates, index + 0.6 * golden])
+
+
 def _axes(n_components: int) -> Any:
-    figure = _pyplot().figure()
+    figure = _pyplot().figure(layout="constrained")
     return figure.add_subplot(projection="3d" if n_components == 3 else None)
 
 

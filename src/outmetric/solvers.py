@@ -25,7 +25,8 @@ from scipy.linalg import lapack
 from scipy.sparse.linalg import LinearOperator
 
 from outmetric.memory import require_memory
-from outmetric.operators import Array, GramOperator, Kronecker, psd_tolerance, require_psd
+from outmetric.objective import coefficient_residual, residual_scatter
+from outmetric.operators import Array, GramOperator, Kronecker, check_psd, psd_tolerance
 from outmetric.targets import Coupling
 
 # Up to this many unknowns (samples x outputs) one Cholesky factorisation per iteration is cheaper than anything clever.
@@ -42,8 +43,8 @@ class Status(Enum):
         "the last bounded iterate was kept. Set metric_ridge > 0."
     )
     ILL_CONDITIONED = (
-        "round-off in the kernel matrix exceeds what these weights can bear; the last sound iterate was kept. "
-        "Lower regression_weight, raise metric_ridge, or use a narrower bandwidth."
+        "round-off spoils the solution at these weights and this scale of the kernel, so the result is not exact. "
+        "Standardise the features or rescale the kernel, lower regression_weight and collocation_weight, or raise metric_ridge."
     )
 
 
@@ -70,7 +71,8 @@ class Solution:
     iterations : int
         1 for direct solvers.
     residual, relative_residual : float
-        Norm of what is left of the whitened equation, and the same divided by that of its right-hand side; 0 for direct solvers.
+        Norm of what is left of the whitened equation, and the same divided by that of its right-hand side. Direct solvers say 0;
+        `Solver.evaluate` measures it.
     """
 
     coordinates: Array
@@ -91,6 +93,7 @@ class Solver(ABC):
     def __init__(self, gram: GramOperator, coupling: Coupling, targets: Array) -> None:
         self.gram = gram
         self.coupling = coupling
+        self.targets = targets
         self.whitened_targets = coupling.regression_weight * coupling.solve_factor(targets)
         # M(F) = (F - Y*)' P (F - Y*) + floor, with Y* = lambda P^-1 Y and floor = 2 gamma lambda Y' P^-1 Delta Y: the residual
         # no map can avoid, since targets of similar samples differ. Zero for class targets; so written M never cancels.
@@ -108,6 +111,23 @@ class Solver(ABC):
     @abstractmethod
     def coefficients(self, solution: Solution) -> Array:
         """C of shape (n, m)."""
+
+    def evaluate(self, coefficients: Array, metric_factor: Array, output_matrix: Array | None = None) -> Solution:
+        """The solution's quantities by their definitions, for any coefficients: what a certificate may rest on."""
+        operator = self._operator(output_matrix)
+        left = coefficient_residual(coefficients, metric_factor, operator, self.targets, self.coupling)
+        outputs = operator.apply(coefficients)
+        # In X = R^-1 C the equation reads X A^-1 + R' gram(R X) = lambda R^-1 Y.
+        residual = np.linalg.norm(self.coupling.solve_factor(np.linalg.solve(metric_factor.T @ metric_factor, left.T).T))
+        return Solution(
+            coordinates=coefficients,
+            metric_factor=metric_factor,
+            scatter=residual_scatter(outputs, self.targets, self.coupling),
+            squared_norm=float(np.vdot(coefficients, outputs)),
+            energy=_energy(operator, coefficients),
+            residual=float(residual),
+            relative_residual=float(residual / (np.linalg.norm(self.whitened_targets) or 1.0)),
+        )
 
     def _operator(self, output_matrix: Array | None) -> GramOperator:
         if output_matrix is None:
@@ -240,9 +260,7 @@ class Dense(Solver):
         else:
             half = coupling.factor(gram.to_dense().reshape(n, -1), transpose=True).reshape(n * m, n * m).T
             self.whitened_gram = coupling.factor(half.reshape(n, -1), transpose=True).reshape(n * m, n * m).T
-        spectrum = scipy.linalg.eigvalsh(self.whitened_gram)
-        dtype = np.dtype(np.float64) if factors is None else factors[0].dtype
-        require_psd(spectrum[0], spectrum[-1], "the kernel matrix", psd_tolerance(dtype))
+        check_psd(gram.to_dense() if factors is None else sample, "the kernel matrix")
 
     def solve(self, metric_factor: Array, output_matrix: Array | None = None, start: Solution | None = None) -> Solution:
         operator = self._operator(output_matrix)
@@ -345,13 +363,12 @@ class ConjugateGradient(Solver):
         # The recursively updated residual drifts from the true one; report the true one.
         outputs = smooth(unknowns)
         remaining = float(np.linalg.norm(self.whitened_targets - unknowns @ inverse_metric - outputs))
-        coefficients = self.coupling.factor(unknowns)
         return Solution(
             coordinates=unknowns,
             metric_factor=metric_factor,
             scatter=self._scatter(self.whitened_targets - outputs),
             squared_norm=float(np.vdot(unknowns, outputs)),
-            energy=_energy(operator, coefficients),
+            energy=_energy(operator, self.coupling.factor(unknowns)),
             iterations=iterations,
             residual=remaining,
             relative_residual=remaining / target_norm if target_norm else 0.0,
@@ -378,7 +395,9 @@ class ConjugateGradient(Solver):
 def _whiten(gram: Array, coupling: Coupling, name: str) -> Tridiagonal:
     """R' K R in tridiagonal form; it has the inertia of K, so K is tested for semi-definiteness on the way."""
     system = Tridiagonal.reduce(coupling.sandwich(np.asarray(gram, dtype=np.float64)))
-    require_psd(*system.extreme_eigenvalues(), name, psd_tolerance(gram.dtype))
+    smallest, largest = system.extreme_eigenvalues()
+    if smallest < -psd_tolerance(gram.dtype) * abs(largest):
+        check_psd(gram, name)  # speaks of K itself, and may find its own eigenvalues within round-off
     return system
 
 

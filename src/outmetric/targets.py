@@ -15,11 +15,14 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.sparse
+from scipy.linalg.blas import dtrmm
 from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 
 from outmetric.memory import require_memory
 from outmetric.operators import Array, check_finite, check_symmetric, to_array
+
+LARGEST_TARGET = 1e100
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +51,8 @@ def class_targets(y: Array, n_components: int | None = None, prototypes: str | A
     classes, labels = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(
-            f"y has one class only ({classes[0]!r}): 1 class gives no distances to learn. Provide at least two classes, or real "
-            "targets as an array of shape (n_samples, n_targets)."
+            f"y has one class only ({classes[0]}): there is nothing to tell apart. Provide at least two classes, or real targets "
+            "as an array of floats of shape (n_samples, n_targets)."
         )
     points = _prototypes(len(classes), n_components, prototypes)
     return Targets(points[labels], np.zeros(points.shape[1]), classes, labels, points)
@@ -59,8 +62,12 @@ def real_targets(y: Array, n_components: int | None = None) -> Targets:
     """Real targets, centred; reduced to their leading principal coordinates, or padded by zeros, to ``n_components`` columns."""
     values = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
     check_finite(values, "y")
+    if np.abs(values).max(initial=0.0) > LARGEST_TARGET:
+        raise ValueError(f"y reaches {np.abs(values).max():.3g}, whose squares overflow; rescale it.")
     mean = values.mean(axis=0)
     centred = values - mean
+    if not centred.any():
+        raise ValueError("y is constant: there are no distances to learn. Provide targets that vary.")
     if n_components is None or n_components == values.shape[1]:
         return Targets(centred, mean)
     if n_components > values.shape[1]:
@@ -85,8 +92,8 @@ def _prototypes(n_classes: int, n_components: int | None, prototypes: str | Arra
             return np.eye(n_classes)
         raise ValueError(f"prototypes={prototypes!r} is not known; use 'simplex', 'onehot' or an array (classes, components).")
     points = np.asarray(prototypes, dtype=np.float64)
-    expected = (n_classes, points.shape[-1] if n_components is None else n_components)
-    if points.ndim != 2 or points.shape != expected:
+    expected = (n_classes, points.shape[-1] if n_components is None and points.ndim == 2 else n_components)
+    if points.shape != expected:
         raise ValueError(
             f"prototypes must have one row per class and n_components columns, {expected}; their shape is {points.shape}."
         )
@@ -185,6 +192,9 @@ class Coupling(ABC):
 class Similarity(ABC):
     """The symmetric similarity S of the training samples, 0 <= s_ij <= s_ii."""
 
+    held_arrays: int
+    """How many (n, n) arrays the similarity and its coupling hold."""
+
     @property
     @abstractmethod
     def mean_degree(self) -> float:
@@ -200,6 +210,7 @@ class ClassSimilarity(Similarity):
     """s_ij = 1 if samples i and j have the same class, else 0; never formed."""
 
     labels: Array
+    held_arrays = 0
 
     @property
     def mean_degree(self) -> float:
@@ -272,6 +283,7 @@ class MatrixSimilarity(Similarity):
     """A similarity given as a dense or sparse (n, n) matrix; build it with `matrix_similarity`, which checks it."""
 
     matrix: Any
+    held_arrays = 2
 
     @property
     def mean_degree(self) -> float:
@@ -305,7 +317,7 @@ class MatrixCoupling(Coupling):
         )
         coupling = -2 * self.collocation_weight * to_array(self.matrix)
         coupling[np.diag_indices_from(coupling)] += 2 * self.collocation_weight * self._degrees + self.regression_weight
-        return np.asarray(scipy.linalg.cholesky(coupling, lower=True, overwrite_a=True))
+        return np.asfortranarray(scipy.linalg.cholesky(coupling, lower=True, overwrite_a=True))
 
     def laplacian(self, outputs: Array) -> Array:
         return np.asarray(self._degrees[:, None] * outputs - self.matrix @ outputs)
@@ -317,7 +329,8 @@ class MatrixCoupling(Coupling):
         return np.asarray(scipy.linalg.solve_triangular(self._cholesky, outputs, lower=True, trans=1 if transpose else 0))
 
     def sandwich(self, gram: Array) -> Array:
-        return np.asarray(self._cholesky.T @ (gram @ self._cholesky))
+        half = dtrmm(1.0, self._cholesky, gram.T, side=1, lower=1)
+        return np.asarray(dtrmm(1.0, self._cholesky, half, side=0, lower=1, trans_a=1, overwrite_b=1))
 
 
 def matrix_similarity(matrix: Any, n_samples: int) -> MatrixSimilarity:
@@ -363,8 +376,6 @@ def gaussian_similarity(targets: Array) -> MatrixSimilarity:
         "give a sparse similarity, or set collocation_weight=0 and a sparse identity, or use fewer samples.",
     )
     width = np.sqrt(targets.var(axis=0).mean()) * n_samples ** (-1 / (columns + 4))
-    if width == 0:
-        raise ValueError("y is constant: there are no distances to learn. Provide targets that vary.")
     squares = cdist(targets, targets, "sqeuclidean")
     squares /= -2 * width**2
     return MatrixSimilarity(np.exp(squares, out=squares))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
@@ -31,6 +31,8 @@ from outmetric.targets import Coupling
 
 # With metric_ridge = 0: L this many times its first size means that the objective has no minimum.
 DIVERGENCE_FACTOR = 1e8
+# Relative optimality that double precision cannot be expected to resolve.
+OPTIMALITY_FLOOR = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +139,8 @@ class MetricStep(Step):
     def optimality(self, factors: Factors, solution: Solution, objective: float) -> float:
         gradient = metric_gradient(factors.metric_factor, solution.scatter, self.metric_penalty, self.metric_ridge)
         relative = np.linalg.norm(gradient) / (self.metric_penalty * np.sqrt(len(gradient)))
-        return max(float(relative), solution.relative_residual)
+        # What an inexact coefficient step costs is quadratic in its residual.
+        return max(float(relative), solution.relative_residual**2)
 
     def update(self, factors: Factors, solution: Solution) -> Factors | None:
         return self._minimiser(solution.scatter)
@@ -178,7 +181,7 @@ class OutputMatrixStep(Step):
     def optimality(self, factors: Factors, solution: Solution, objective: float) -> float:
         assert solution.energy is not None
         gap = duality_gap(_output_matrix(factors), solution.energy, self.output_penalty, solution.residual)
-        return gap / objective if objective > 0 else 0.0
+        return gap / objective if objective > 0 else (0.0 if gap == objective == 0 else np.inf)
 
     def update(self, factors: Factors, solution: Solution) -> Factors:
         output_matrix = _output_matrix(factors)
@@ -239,7 +242,8 @@ def alternate(
     """Alternate the two exact steps until ``step.optimality`` is at most ``tol``; the objective never rises.
 
     Steps are extrapolated where that lowers the objective, and plain otherwise. Raises IllConditionedError if not even the first
-    coefficient step can be solved; later trouble is told by the status.
+    coefficient step can be solved; later trouble is told by the status. The last record is computed from the coefficients that are
+    returned, by the definitions.
     """
     began = time.perf_counter()
     extrapolation = Extrapolation()
@@ -254,7 +258,7 @@ def alternate(
             status = Status.CONVERGED
             break
         plain = step.update(factors, solution)
-        if plain is None or not np.isfinite(record.objective):
+        if plain is None:
             status = Status.DIVERGED
             break
         if len(history) == max_iter:
@@ -270,7 +274,13 @@ def alternate(
             status = Status.ILL_CONDITIONED
             break
         factors, solution = guess, following
-    return Trained(solver.coefficients(solution), factors, tuple(history), status)
+    coefficients = solver.coefficients(solution)
+    # The loop trusts the solver; what is reported rests on the coefficients themselves.
+    final = solver.evaluate(coefficients, factors.metric_factor, factors.output_matrix)
+    last = _record(len(history), step, factors, replace(final, iterations=solution.iterations), time.perf_counter() - began)
+    if not last.optimality <= max(10 * history[-1].optimality, 10 * tol, OPTIMALITY_FLOOR):
+        status = Status.ILL_CONDITIONED
+    return Trained(coefficients, factors, (*history[:-1], last), status)
 
 
 def _record(iteration: int, step: Step, factors: Factors, solution: Solution, seconds: float) -> Record:
