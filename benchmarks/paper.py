@@ -63,16 +63,10 @@ def model1(X, y, K, S) -> dict:
     Kbar = np.kron(K, np.eye(m))
     P = lam * np.eye(N) + 2 * gamma * oracles.delta(S)
 
-    def coefficients(L):
-        # eq:solution_c_general; the sum over pairs in closed form, which the paper does not give, to be fair.
-        A = L.T @ L
-        hessian = Kbar + Kbar @ np.kron(P, A) @ Kbar
-        return (lam * np.linalg.pinv(hessian, hermitian=True) @ (Kbar @ (Y @ A).ravel())).reshape(N, m)
-
     began = time.perf_counter()
     L = -rho * np.linalg.inv(lam * Y.T @ Y + epsilon * np.eye(m))
     for _ in range(ours.n_iter_):
-        C = coefficients(L)
+        C = oracles.paper_coefficients_1(Kbar, L, Y, S, gamma, lam, by_pairs=False)
         F = K @ C
         scatter = F.T @ P @ F - lam * (F.T @ Y + Y.T @ F) + lam * Y.T @ Y
         value = 0.5 * np.vdot(C, F) + 0.5 * np.vdot(L.T @ L, scatter) + rho * np.trace(L) + epsilon / 2 * np.sum(L**2)

@@ -92,10 +92,16 @@ def coefficient_step(blocks, L, Y, S, gamma, lam):
 # The paper's algorithms, as printed.
 
 
-def paper_coefficients_1(blocks, L, Y, S, gamma, lam):
-    """eq:solution_c_general with the Hessian of eq:convex_c_hessian and a pseudo-inverse."""
+def paper_coefficients_1(Kbar, L, Y, S, gamma, lam, *, by_pairs=True):
+    """eq:solution_c_general with the Hessian of eq:convex_c_hessian and a pseudo-inverse.
+
+    ``by_pairs=False`` takes the Hessian's sums over samples and pairs in closed form, which the paper does not give.
+    """
     n, m = Y.shape
-    Kbar = block_matrix(blocks)
+    A = L.T @ L
+    if not by_pairs:
+        hessian = Kbar + Kbar @ np.kron(lam * np.eye(n) + 2 * gamma * delta(S), A) @ Kbar
+        return (lam * np.linalg.pinv(hessian, hermitian=True) @ Kbar @ (Y @ A).ravel()).reshape(n, m)
     rows = [Kbar[i * m : (i + 1) * m] for i in range(n)]
     hessian = Kbar.copy()
     for i in range(n):
@@ -115,9 +121,9 @@ def paper_metric(F, Y, S, gamma, lam, rho):
 def paper_model1(blocks, Y, S, gamma, lam, rho, iterations, L=None):
     """The alternation of the paper; returns C, L and the norms of L on the way."""
     L = np.eye(Y.shape[1]) if L is None else L
-    sizes = []
+    Kbar, sizes = block_matrix(blocks), []
     for _ in range(iterations):
-        C = paper_coefficients_1(blocks, L, Y, S, gamma, lam)
+        C = paper_coefficients_1(Kbar, L, Y, S, gamma, lam)
         L = paper_metric(outputs(blocks, C), Y, S, gamma, lam, rho)
         sizes.append(np.linalg.norm(L))
     return C, L, sizes

@@ -1,6 +1,5 @@
 """Does bad input get a clear error, and awkward but legal input a right answer?"""
 
-import contextlib
 import subprocess
 import sys
 import warnings
@@ -58,6 +57,7 @@ DATA_ERRORS = {
     "a mapping": ({"a": 1, "b": 2}, [0, 1], {"kernel": lambda s, t: 1.0}, "a dict came"),
     "huge targets": (points(6), points(6) * 1e160, {}, "overflow; rescale"),
     "kernel beyond double precision": (IRIS * 1e6, SPECIES, {"kernel": "linear"}, "Standardise the features"),
+    "coupling beyond double precision": (IRIS, SPECIES, {"collocation_weight": 1e16}, "Standardise the features"),
     "weight beyond double precision": (points(6), LABELS, {"regression_weight": 1e200}, "Standardise the features"),
     "string as sample": ("ACGT", LABELS, {"kernel": lambda s, t: 1.0}, "a str came"),
     "missing object": ([None, "a", "b"], [0, 1, 1], {"kernel": lambda s, t: 1.0}, r"\(None or NaN\) at 1 positions, first at 0"),
@@ -161,14 +161,12 @@ class TestAwkward:
         np.testing.assert_allclose(wide[:, 2:], 0, atol=1e-8)
 
     @pytest.mark.parametrize("name", ["regression_weight", "collocation_weight"])
-    @pytest.mark.parametrize("weight", [1e-12, 1e4, 1e8, 1e10, 1e12, 1e15])
+    @pytest.mark.parametrize("weight", [1e-12, 1e4, 1e8, 1e10])
     def test_extreme_weights_never_give_a_wrong_number_silently(self, model, name, weight):
         fitted = model(**{name: weight})
-        with warnings.catch_warnings(), contextlib.suppress(ValueError):
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             fitted.fit(IRIS, SPECIES)
-        if not hasattr(fitted, "status_"):  # refused with the advice that "kernel beyond double precision" tests
-            return
         assert fitted.objective_ == pytest.approx(fitted.history_[-1].objective, rel=1e-9)
         F = fitted.map(IRIS)
         P = fitted.regression_weight * np.eye(150) + 2 * fitted.collocation_weight_ * oracles.delta(

@@ -91,6 +91,18 @@ def test_4_model_1_is_unbounded_below():
     assert ours.objective_ >= -(100.0**2) * 2 / (2 * ours.metric_ridge_)
 
 
+def test_the_papers_coefficient_step_is_ours():
+    problem = matrix_problem(n=8, m=2)
+    K, L = gaussian_gram(problem.X), -output_matrix(2, 3)
+    blocks = oracles.separable_blocks(K, np.eye(2))
+    ours = oracles.coefficient_step(blocks, L, problem.Y, problem.S, *problem.weights)
+    for by_pairs in (True, False):
+        paper = oracles.paper_coefficients_1(
+            oracles.block_matrix(blocks), L, problem.Y, problem.S, *problem.weights, by_pairs=by_pairs
+        )
+        np.testing.assert_allclose(oracles.outputs(blocks, paper), oracles.outputs(blocks, ours), atol=1e-8)
+
+
 def test_4_without_ridge_the_first_steps_are_the_papers():
     problem = class_problem(n=12, m=2)
     K = gaussian_gram(problem.X, 1.0)

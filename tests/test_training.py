@@ -1,13 +1,15 @@
 """Does the alternation reach the optimum, and does it know?"""
 
+from dataclasses import replace
+
 import numpy as np
 import oracles
 import pytest
 from problems import PROBLEMS, class_problem, gaussian_gram, gram_operators, matrix_problem
 
-from outmetric import objective, operators
-from outmetric.solvers import SOLVERS, Spectral, Status
-from outmetric.training import MetricStep, OutputMatrixStep, alternate
+from outmetric import LearnedKernelMetric, objective, operators
+from outmetric.solvers import SOLVERS, Solution, Spectral, Status
+from outmetric.training import Factors, MetricStep, OutputMatrixStep, alternate
 
 RHO = 0.7
 
@@ -142,6 +144,31 @@ class TestModel1:
     def test_the_value_is_bounded_below(self, setting):
         problem, gram, _ = setting
         assert train_model1(problem, gram).history[-1].objective > -(3.0**2) * 2 / (2 * 0.5)
+
+
+def test_uneven_metrics_are_reached_fast():
+    # Two nearly equal points with different targets: plain alternation takes 490 rounds to this gap.
+    X = np.array([[0.12573022], [-0.13210486], [0.64042265], [0.10490012]])
+    model = LearnedKernelMetric(tol=1e-10, max_iter=40).fit(X, np.arange(4))
+    assert model.status_ is Status.CONVERGED
+
+
+def test_an_inexact_step_counts_against_optimality():
+    solution = Solution(np.zeros((4, 1)), -np.eye(1), np.eye(1), 1.0, np.eye(1), 3, residual=0.3, relative_residual=0.2)
+    certain = replace(solution, residual=0.0, relative_residual=0.0)
+    step, factors = OutputMatrixStep(0.5, 1), Factors(np.eye(1), np.eye(1))
+    assert step.optimality(factors, certain, 1.0) == 0.0
+    assert step.optimality(factors, solution, 1.0) == pytest.approx(0.5 * 0.3**2)
+    step, factors = MetricStep(1.5, 0.5, np.eye(1)), Factors(-np.eye(1))
+    assert step.optimality(factors, certain, 1.0) == 0.0
+    assert step.optimality(factors, solution, 1.0) == pytest.approx(0.2**2)
+
+
+def test_the_objective_of_a_spoilt_solution_is_no_success():
+    step, factors = OutputMatrixStep(0.5, 1), Factors(np.eye(1), np.eye(1))
+    solution = Solution(np.zeros((4, 1)), np.eye(1), np.eye(1), 1.0, np.eye(1))
+    assert step.optimality(factors, solution, -1.0) == np.inf
+    assert step.optimality(factors, solution, np.nan) == np.inf
 
 
 def test_the_iteration_limit_is_told():

@@ -283,7 +283,7 @@ class MatrixSimilarity(Similarity):
     """A similarity given as a dense or sparse (n, n) matrix; build it with `matrix_similarity`, which checks it."""
 
     matrix: Any
-    held_arrays = 2
+    held_arrays = 3
 
     @property
     def mean_degree(self) -> float:
