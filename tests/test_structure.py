@@ -19,14 +19,16 @@ LAYERS = [
     "objective",
     "solvers",
     "training",
+    "path",
     "metric",
     "inputs",
     "models",
+    "search",
     "datasets",
     "plots",
     "cli",
 ]
-MATHEMATICS = ["memory", "operators", "targets", "objective", "solvers", "training"]
+MATHEMATICS = ["memory", "operators", "targets", "objective", "solvers", "training", "path"]
 
 
 def imports(module):

@@ -3,8 +3,9 @@
 from outmetric import kernels
 from outmetric.metric import OutputMetric
 from outmetric.models import FixedKernelMetric, LearnedKernelMetric
+from outmetric.search import MetricSearchCV
 from outmetric.solvers import Status
 
 __version__ = "0.1.0"
 
-__all__ = ["FixedKernelMetric", "LearnedKernelMetric", "OutputMetric", "Status", "__version__", "kernels"]
+__all__ = ["FixedKernelMetric", "LearnedKernelMetric", "MetricSearchCV", "OutputMetric", "Status", "__version__", "kernels"]

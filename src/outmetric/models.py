@@ -6,6 +6,7 @@ import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Literal, Self
 
@@ -33,8 +34,19 @@ from outmetric.targets import (
     gaussian_similarity,
     matrix_similarity,
     real_targets,
+    target_rank,
 )
 from outmetric.training import MetricStep, OutputMatrixStep, Record, Step, Trained, alternate
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Checked data with all that is derived from them: training points, resolved kernel, targets, similarity."""
+
+    points: Any
+    kernel: MatrixKernel
+    targets: Targets
+    similarity: Similarity
 
 
 class _KernelMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
@@ -58,6 +70,10 @@ class _KernelMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _step(self, solver: Solver, targets: Array, coupling: Coupling) -> Step:
         """The second half of an iteration, with the penalties in absolute terms."""
 
+    @abstractmethod
+    def _residual_tolerance(self) -> float:
+        """How exact the coefficient step must be for ``tol`` to be reached."""
+
     def _store(self, trained: Trained) -> None:
         """Keep what only this model learns."""
 
@@ -77,21 +93,11 @@ class _KernelMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         -------
         self
         """
-        self._check_parameters()
-        declared = self._declared_kernel().takes
-        self._takes = "arrays" if declared == "objects" and is_numeric_matrix(X) else declared
-        X = check_points(self, X, self._takes, fitting=True)
-        targets, similarity = self._supervision(y, n_points(X))
-        m = targets.values.shape[1]
-        kernel = self._kernel_for(m)
+        problem = self._problem(X, y)
+        points, kernel, targets, similarity = problem.points, problem.kernel, problem.targets, problem.similarity
+        n, m = targets.values.shape
         coupling = similarity.couple(self.regression_weight, self._collocation_weight(similarity))
-
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        # In double precision whatever the data: coefficients are large numbers that almost cancel. But precomputed values keep the
-        # dtype that tells how exact they are.
-        points = X.copy() if self._takes in ("kernel values", "objects") else X.astype(np.float64)
-        kernel = kernel.resolve(points, rng)
-        gram = kernel.gram(points, m, lazy=self._evaluates_lazily(kernel, similarity, n_points(X), m))
+        gram = kernel.gram(points, m, lazy=self._evaluates_lazily(kernel, similarity, n, m))
         try:
             solver, reason = self._prepare(gram, coupling, targets.values)
             step = self._step(solver, targets.values, coupling)
@@ -103,7 +109,7 @@ class _KernelMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             (scalar,) = kernel.scalars
             kernel = Separable(scalar, trained.factors.output_matrix)
         # A precomputed kernel comes with its values, so of its training points only the number matters.
-        kept = np.empty((n_points(X), 0)) if self._takes == "kernel values" else points
+        kept = np.empty((n, 0)) if self._takes == "kernel values" else points
         self.metric_ = OutputMetric(kernel, kept, trained.coefficients, trained.factors.metric_factor, targets.offset)
         self.coefficients_ = trained.coefficients.copy()
         self.metric_factor_ = trained.factors.metric_factor.copy()
@@ -124,6 +130,19 @@ class _KernelMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         if self.status_ is not Status.CONVERGED:
             warnings.warn(f"{type(self).__name__}: {self.status_.value}", ConvergenceWarning, stacklevel=2)
         return self
+
+    def _problem(self, X: Any, y: Any) -> Problem:
+        """Everything that fitting needs and the weights do not enter."""
+        self._check_parameters()
+        declared = self._declared_kernel().takes
+        self._takes = "arrays" if declared == "objects" and is_numeric_matrix(X) else declared
+        X = check_points(self, X, self._takes, fitting=True)
+        targets, similarity = self._supervision(y, n_points(X))
+        # In double precision whatever the data: coefficients are large numbers that almost cancel. But precomputed values keep the
+        # dtype that tells how exact they are.
+        points = X.copy() if self._takes in ("kernel values", "objects") else X.astype(np.float64)
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        return Problem(points, self._kernel_for(targets.values.shape[1]).resolve(points, rng), targets, similarity)
 
     def transform(self, X: Any) -> Array:
         """Coordinates in which Euclidean distance is the learned metric, shape (n, m)."""
@@ -194,14 +213,13 @@ class _KernelMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def _supervision(self, y: Any, n_samples: int) -> tuple[Targets, Similarity]:
         y, holds_labels = check_supervision(self, y, n_samples)
-        n_components = self._n_components(n_samples)
-        targets = class_targets(y, n_components, self.prototypes) if holds_labels else real_targets(y, n_components)
-        spanned = _rank(targets.values)
-        if n_components is not None and isinstance(self.prototypes, str) and spanned < n_components:
+        targets = self._class_targets(y) if holds_labels else real_targets(y, self._n_components(n_samples))
+        spanned, m = target_rank(targets.values), targets.values.shape[1]
+        if self.n_components is not None and isinstance(self.prototypes, str) and spanned < m:
             warnings.warn(
-                f"n_components={n_components}, but the targets span only {spanned} dimensions: the others stay zero.",
+                f"n_components={m}, but the targets span only {spanned} dimensions: the others stay zero.",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         if callable(self.similarity):
             return targets, matrix_similarity(self.similarity(y), n_samples)
@@ -214,6 +232,9 @@ class _KernelMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         if self.collocation_weight == 0:
             return targets, MatrixSimilarity(scipy.sparse.eye_array(n_samples, format="csr"))
         return targets, gaussian_similarity(targets.values)
+
+    def _class_targets(self, labels: Array) -> Targets:
+        return class_targets(labels, self._n_components(len(labels)), self.prototypes)
 
     def _n_components(self, n_samples: int) -> int | None:
         if self.n_components is None:
@@ -270,7 +291,7 @@ class _KernelMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _prepare(self, gram: GramOperator, coupling: Coupling, targets: Array) -> tuple[Solver, str]:
         kind, reason = choose_solver(gram) if self.solver == "auto" else (SOLVERS[self.solver], "asked for")
         if kind is ConjugateGradient:
-            return ConjugateGradient(gram, coupling, targets, tolerance=max(1e-14, min(1e-6, 0.01 * self.tol))), reason
+            return ConjugateGradient(gram, coupling, targets, tolerance=max(1e-14, self._residual_tolerance())), reason
         return kind(gram, coupling, targets), reason
 
     def _tell(self, record: Record) -> None:
@@ -410,10 +431,13 @@ class FixedKernelMetric(_KernelMetric):
 
     def _step(self, solver: Solver, targets: Array, coupling: Coupling) -> MetricStep:
         scatter = coupling.regression_weight * targets.T @ targets
-        unit = float(np.trace(scatter)) / _rank(targets)
+        unit = float(np.trace(scatter)) / target_rank(targets)
         self.metric_ridge_ = self.metric_ridge * unit
         self.metric_penalty_ = unit + self.metric_ridge_ if self.metric_penalty == "auto" else float(self.metric_penalty)
         return MetricStep(self.metric_penalty_, self.metric_ridge_, scatter)
+
+    def _residual_tolerance(self) -> float:
+        return 0.01 * self.tol
 
 
 class LearnedKernelMetric(_KernelMetric):
@@ -457,7 +481,7 @@ class LearnedKernelMetric(_KernelMetric):
     max_iter : int
         At most this many alternations.
     tol : float
-        Stop when the duality gap, relative to the objective, is below.
+        Stop when the duality gap, relative to the objective, is below. The map is then exact to about its square root.
     random_state : int, RandomState or None
         Only used to draw points for the median distance of more than 2000 points.
     verbose : bool
@@ -500,7 +524,7 @@ class LearnedKernelMetric(_KernelMetric):
     >>> model = make_pipeline(StandardScaler(), LearnedKernelMetric(), KNeighborsClassifier())
     >>> model.fit(X[::2], y[::2]).score(X[1::2], y[1::2]) > 0.9
     True
-    >>> model[1].dual_gap_ < 1e-6
+    >>> model[1].dual_gap_ < 1e-10
     True
     """
 
@@ -518,7 +542,7 @@ class LearnedKernelMetric(_KernelMetric):
         similarity: Any = "class",
         solver: str = "auto",
         max_iter: int = 1000,
-        tol: float = 1e-8,
+        tol: float = 1e-12,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
@@ -553,19 +577,17 @@ class LearnedKernelMetric(_KernelMetric):
         else:
             energy = solver.solve(np.eye(m), np.eye(m)).energy
             assert energy is not None  # the kernel is separable
-            self.output_penalty_ = float(np.trace(energy)) / (2 * _rank(targets))
+            self.output_penalty_ = float(np.trace(energy)) / (2 * target_rank(targets))
             if not self.output_penalty_ > 0:
                 raise IllConditionedError(f"the energy of the map is {np.trace(energy):.3g}, which should be positive")
         return OutputMatrixStep(self.output_penalty_, m)
 
+    def _residual_tolerance(self) -> float:
+        return float(0.1 * np.sqrt(self.tol))  # the gap is quadratic in the residual
+
     def _store(self, trained: Trained) -> None:
         self.output_matrix_ = trained.factors.output_matrix
         self.dual_gap_ = trained.history[-1].gap
-
-
-def _rank(targets: Array) -> int:
-    """How many components the targets span: penalties in natural units must not depend on components that stay zero."""
-    return max(1, int(np.linalg.matrix_rank(targets.T @ targets)))
 
 
 def _bandwidth(kernel: MatrixKernel) -> Any:

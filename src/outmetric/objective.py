@@ -12,6 +12,7 @@ the training loop uses cheaper expressions that hold after an exact coefficient 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -96,10 +97,10 @@ def coefficient_residual(
     return np.asarray(coefficients + (coupling.apply(outputs) - coupling.regression_weight * targets) @ metric)
 
 
-def metric_gradient(metric_factor: Array, scatter: Array, metric_penalty: float, metric_ridge: float) -> Array:
-    """The gradient of Q1 in L: L (M + epsilon I) + rho I."""
-    identity = np.eye(len(scatter))
-    return metric_factor @ (scatter + metric_ridge * identity) + metric_penalty * identity
+def metric_gradient(metric_factor: Array, scatter: Array, metric_penalty: Any, metric_ridge: Any) -> Array:
+    """The gradient of Q1 in L: L (M + epsilon I) + rho I. Works on stacks of matrices, with penalties of shape (..., 1, 1)."""
+    identity = np.eye(scatter.shape[-1])
+    return np.asarray(metric_factor @ (scatter + metric_ridge * identity) + metric_penalty * identity)
 
 
 def output_matrix_gradient(
@@ -127,13 +128,13 @@ def dual_bound(coefficients: Array, sample_gram: SampleGram, targets: Array, cou
     return float(bound - np.sum(energy**2) / (8 * output_penalty))
 
 
-def duality_gap(output_matrix: Array, energy: Array, output_penalty: float, residual: float = 0.0) -> float:
+def duality_gap(output_matrix: Array, energy: Array, output_penalty: Any, residual: float = 0.0) -> Any:
     """Q2(C, B) minus the dual bound of C, as a sum of squares:
 
     rho/2 |B - C'K C/(2 rho)|^2 + 1/2 |R^-1 (C + P F - lambda Y)|^2.
 
     Both are zero at the optimum only; no cancellation limits how small a gap can be seen. ``energy`` is C'K C, and ``residual`` the
-    norm in the second term, zero after an exact coefficient step.
+    norm in the second term, zero after an exact coefficient step. Works on stacks of matrices, with penalties of shape (..., 1, 1).
     """
     mismatch = output_matrix - energy / (2 * output_penalty)
-    return float(0.5 * output_penalty * np.sum(mismatch**2) + 0.5 * residual**2)
+    return np.sum(0.5 * output_penalty * mismatch**2, axis=(-2, -1)) + 0.5 * residual**2

@@ -78,6 +78,11 @@ def real_targets(y: Array, n_components: int | None = None) -> Targets:
     return Targets(centred @ directions.T, directions @ mean)
 
 
+def target_rank(targets: Array) -> int:
+    """How many components the targets span: penalties in natural units must not depend on components that stay zero."""
+    return max(1, int(np.linalg.matrix_rank(targets.T @ targets)))
+
+
 def _prototypes(n_classes: int, n_components: int | None, prototypes: str | Array) -> Array:
     if isinstance(prototypes, str):
         if prototypes == "simplex":

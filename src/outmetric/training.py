@@ -13,9 +13,9 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from outmetric.objective import (
     Terms,
@@ -75,6 +75,21 @@ class Trained:
     factors: Factors
     history: tuple[Record, ...]
     status: Status
+
+
+def metric_minimiser(scatter: Array, metric_penalty: Any, metric_ridge: Any) -> Array:
+    """L = -rho (M + epsilon I)^-1; works on stacks of matrices, with penalties of shape (..., 1)."""
+    spectrum, basis = np.linalg.eigh(scatter)
+    # M is a sum of squares: the clip cuts round-off only.
+    inverse = -metric_penalty / (spectrum.clip(min=0) + metric_ridge)
+    return np.asarray((basis * inverse[..., None, :]) @ np.swapaxes(basis, -1, -2))
+
+
+def output_minimiser(output_matrix: Array, energy: Array, output_penalty: Any) -> Array:
+    """(B C'K C B / (2 rho))^(1/3); works on stacks of matrices, with penalties of shape (..., 1)."""
+    spectrum, basis = np.linalg.eigh(output_matrix @ energy @ output_matrix)
+    root = np.cbrt(spectrum.clip(min=0) / (2 * output_penalty))
+    return np.asarray((basis * root[..., None, :]) @ np.swapaxes(basis, -1, -2))
 
 
 class Step(ABC):
@@ -155,13 +170,10 @@ class MetricStep(Step):
         )
 
     def _minimiser(self, scatter: Array) -> Factors | None:
-        spectrum, basis = scipy.linalg.eigh(scatter)
-        spectrum = spectrum.clip(min=0) + self.metric_ridge  # M is a sum of squares; this cuts round-off only
-        if self.metric_ridge == 0:
-            typical = np.trace(self.initial_scatter) / len(scatter)
-            if spectrum[0] * DIVERGENCE_FACTOR <= typical:
-                return None
-        return Factors((basis * (-self.metric_penalty / spectrum)) @ basis.T)
+        typical = np.trace(self.initial_scatter) / len(scatter)
+        if self.metric_ridge == 0 and np.linalg.eigvalsh(scatter)[0] * DIVERGENCE_FACTOR <= typical:
+            return None
+        return Factors(metric_minimiser(scatter, self.metric_penalty, self.metric_ridge))
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,14 +192,12 @@ class OutputMatrixStep(Step):
 
     def optimality(self, factors: Factors, solution: Solution, objective: float) -> float:
         assert solution.energy is not None
-        gap = duality_gap(_output_matrix(factors), solution.energy, self.output_penalty, solution.residual)
+        gap = float(duality_gap(_output_matrix(factors), solution.energy, self.output_penalty, solution.residual))
         return gap / objective if objective > 0 else (0.0 if gap == objective == 0 else np.inf)
 
     def update(self, factors: Factors, solution: Solution) -> Factors:
-        output_matrix = _output_matrix(factors)
-        energy = output_matrix @ solution.energy @ output_matrix
-        spectrum, basis = scipy.linalg.eigh((energy + energy.T) / (4 * self.output_penalty))
-        return Factors(factors.metric_factor, (basis * np.cbrt(spectrum.clip(min=0))) @ basis.T)
+        assert solution.energy is not None
+        return Factors(factors.metric_factor, output_minimiser(_output_matrix(factors), solution.energy, self.output_penalty))
 
     def admit(self, learned: Array) -> Factors | None:
         return Factors(np.eye(self.n_outputs), learned) if np.linalg.eigvalsh(learned)[0] >= 0 else None

@@ -1,0 +1,553 @@
+"""Cross-validated choice of settings at little more than the price of one fit for each kernel.
+
+All candidates that differ only in weights, components or prototypes share one eigendecomposition in each fold (`outmetric.path`),
+candidates that the models cannot tell apart are fitted once, and one sorted list of neighbours serves every number of neighbours.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from numbers import Real
+from typing import Any, Self
+
+import joblib
+import numpy as np
+from scipy.stats import rankdata
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, TransformerMixin, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import get_scorer
+from sklearn.model_selection import ParameterGrid, ParameterSampler, check_cv
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import Pipeline
+from sklearn.utils import indexable
+from sklearn.utils.metaestimators import _safe_split
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+from threadpoolctl import threadpool_limits
+
+from outmetric.inputs import check_points
+from outmetric.kernels import Separable
+from outmetric.models import FixedKernelMetric, LearnedKernelMetric
+from outmetric.operators import Array
+from outmetric.path import BatchStep, Decomposition, FixedBatch, LearnedBatch, Maps
+from outmetric.targets import target_rank
+
+# Candidates whose maps are held at once; more would not be faster.
+BATCH = 64
+# Distances held at once when neighbours are sought.
+DISTANCES = 2**22
+WEIGHTS = ("regression_weight", "collocation_weight", "metric_penalty", "metric_ridge", "output_penalty")
+TARGETS = ("n_components", "prototypes")
+
+
+class MetricSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin, BaseEstimator):
+    """Choose the settings of a metric, and the number of neighbours that vote in it, by cross-validation.
+
+    Has the face of scikit-learn's `GridSearchCV` over a pipeline of the metric and `KNeighborsClassifier`, and the same scores, but
+    computes one eigendecomposition for each fold, kernel and ratio of weights, whatever the number of candidates.
+
+    Parameters
+    ----------
+    estimator : FixedKernelMetric, LearnedKernelMetric, or Pipeline that ends in one
+        Steps before the metric (scaling, say) are fitted on the training part of each fold.
+    param_grid : dict or list of dicts
+        As for `GridSearchCV`: lists of values by parameter name. With ``n_iter``, values may also be distributions with a method
+        ``rvs``.
+    n_neighbors : int or sequence of int
+        Numbers of neighbours to try with every candidate; those above the size of the smallest training fold are left out.
+    scoring : str or callable
+        A name or scorer of scikit-learn that works on class predictions or probabilities. "neg_log_loss" (default) is taken of
+        smoothed votes, (votes + 1/2) / (n_neighbors + classes/2); with few samples it chooses better than accuracy.
+    cv : int, splitter or iterable of splits
+        Stratified for an int.
+    refit : bool
+        Fit the best candidate on all data afterwards.
+    n_iter : int, optional
+        Draw this many candidates from ``param_grid`` at random instead of taking all.
+    n_jobs : int, optional
+        Through joblib, so its backends work.
+    random_state : int, RandomState or None
+        For ``n_iter``.
+    verbose : bool
+        Show progress on stderr.
+
+    Attributes
+    ----------
+    best_params_ : dict
+        For the estimator. Of candidates with the same mean score the simplest is taken: fewer components, then a smaller
+        regression_weight, then a wider bandwidth, then more neighbours, then the first.
+    n_neighbors_ : int
+    best_score_ : float
+    best_index_ : int
+    best_estimator_ : estimator
+        Fitted on all data (with ``refit``).
+    cv_results_ : dict
+        In the format of `GridSearchCV`, with the numbers of neighbours as ``param_n_neighbors``. Times are shares of what
+        candidates have in common. After an interrupt, candidates not scored yet hold NaN.
+    n_splits_ : int
+    n_decompositions_ : int
+        How many eigendecompositions all candidates needed, folds included.
+    classes_ : array
+
+    Examples
+    --------
+    >>> from outmetric import LearnedKernelMetric, MetricSearchCV
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> grid = {"bandwidth": [0.5, 1.0, 2.0], "regression_weight": [0.3, 3.0, 30.0]}
+    >>> search = MetricSearchCV(LearnedKernelMetric(), grid).fit(X[::2], y[::2])
+    >>> search.n_decompositions_
+    15
+    >>> search.score(X[1::2], y[1::2]) > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        param_grid: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        *,
+        n_neighbors: int | Sequence[int] = (1, 3, 5, 9, 15, 25),
+        scoring: str | Callable[..., float] = "neg_log_loss",
+        cv: Any = 5,
+        refit: bool = True,
+        n_iter: int | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.estimator = estimator
+        self.param_grid = param_grid
+        self.n_neighbors = n_neighbors
+        self.scoring = scoring
+        self.cv = cv
+        self.refit = refit
+        self.n_iter = n_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+        """Score all candidates, and fit the best one on all data.
+
+        Parameters
+        ----------
+        X : data that the estimator takes
+        y : array of shape (n,)
+            Class labels.
+        groups : array of shape (n,), optional
+            For splitters that keep groups together.
+        """
+        if y is None:
+            raise ValueError("MetricSearchCV requires y to be passed, but the target y is None.")
+        X, y, groups = indexable(X, column_or_1d(y, warn=True), groups)
+        check_classification_targets(y)
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        if self.n_iter is None:
+            candidates = list(ParameterGrid(self.param_grid))
+        else:
+            candidates = list(ParameterSampler(self.param_grid, self.n_iter, random_state=self.random_state))
+        splits = list(check_cv(self.cv, y, classifier=True).split(X, y, groups))
+        neighbours = _neighbour_counts(self.n_neighbors, min(len(train) for train, _ in splits))
+        groups = _shared_groups(self.estimator, candidates)
+        tasks = [_Task(fold, train, test, group) for fold, (train, test) in enumerate(splits) for group in groups]
+        score = _score_function(self.scoring, self.classes_)
+        table = _Table(candidates, neighbours, len(splits))
+        # Nearly all time is spent in NumPy, which lets other threads run.
+        run = Parallel(n_jobs=self.n_jobs, prefer="threads", return_as="generator_unordered")(
+            delayed(_evaluate)(task, X, y, labels, len(self.classes_), neighbours, score) for task in tasks
+        )
+        self.n_splits_ = len(splits)
+        self.n_decompositions_ = sum(task.group.n_decompositions for task in tasks)
+        stragglers = 0
+        try:
+            # Matrices of a fold are too small for several BLAS threads to help, and those of other tasks want the cores.
+            with threadpool_limits(limits=1 if self.n_jobs not in (None, 1) else None, user_api="blas"):
+                for done, result in enumerate(run, start=1):
+                    table.enter(result)
+                    stragglers += result.stragglers
+                    if self.verbose:
+                        end = "\n" if done == len(tasks) else ""
+                        print(f"\r[MetricSearchCV] {done} of {len(tasks)} kernels and folds scored", end=end, file=sys.stderr)
+        finally:
+            self.cv_results_ = table.results()
+        if stragglers:
+            warnings.warn(f"{stragglers} fits reached max_iter before tol.", ConvergenceWarning, stacklevel=2)
+        self.best_index_ = table.best(self.cv_results_["mean_test_score"], len(self.classes_))
+        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+        chosen = dict(self.cv_results_["params"][self.best_index_])
+        self.n_neighbors_ = int(chosen.pop("n_neighbors"))
+        self.best_params_ = chosen
+        if self.refit:
+            began = time.perf_counter()
+            self.best_estimator_ = clone(self.estimator).set_params(**clone(chosen, safe=False)).fit(X, y)
+            self.refit_time_ = time.perf_counter() - began
+            for name in ("n_features_in_", "feature_names_in_"):
+                if hasattr(self.best_estimator_, name):
+                    setattr(self, name, getattr(self.best_estimator_, name))
+            self._voters = KNeighborsClassifier(self.n_neighbors_).fit(self.best_estimator_.transform(X), labels)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """The best estimator's coordinates."""
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.transform(X)
+
+    def predict_proba(self, X: Any) -> Array:
+        """Smoothed votes of the neighbours, (votes + 1/2) / (n_neighbors + classes/2), shape (n, classes)."""
+        return _smoothed(self._votes(X), self.n_neighbors_)
+
+    def predict(self, X: Any) -> Array:
+        """The class with most votes; of several the first."""
+        votes = self._votes(X)
+        return np.asarray(self.classes_[votes.argmax(axis=1)])
+
+    def _votes(self, X: Any) -> Array:
+        check_is_fitted(self, "best_estimator_")
+        shares = self._voters.predict_proba(np.asarray(self.transform(X)))
+        return np.asarray(np.rint(shares * self.n_neighbors_))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = self.estimator.__sklearn_tags__()
+        tags.input_tags.pairwise = inner.input_tags.pairwise
+        tags.input_tags.sparse = inner.input_tags.sparse
+        return tags
+
+
+@dataclass(frozen=True, eq=False)
+class _Member:
+    """Candidates (by their numbers) that the model cannot tell apart, with the settings of the first.
+
+    ``ratio`` is gamma/lambda or "auto", and ``targets`` a fingerprint of what decides the targets: members that agree in the first
+    share a decomposition, in both a batch.
+    """
+
+    settings: dict[str, Any]
+    indices: list[int]
+    ratio: Any
+    targets: Any
+
+
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """Candidates with one kernel and one preparation of the data; not ``shared``: a single one that needs a fit of its own."""
+
+    estimator: Any
+    members: list[_Member]
+    shared: bool
+
+    @property
+    def n_decompositions(self) -> int:
+        return len({member.ratio for member in self.members}) if self.shared else 0
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    fold: int
+    train: Array
+    test: Array
+    group: _Group
+
+
+@dataclass(frozen=True, eq=False)
+class _Result:
+    fold: int
+    indices: list[list[int]]
+    scores: Array
+    fit_time: float
+    score_time: float
+    stragglers: int
+
+
+def _metric(estimator: Any) -> Any:
+    return estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+
+
+def _shared_groups(estimator: Any, candidates: Iterable[Mapping[str, Any]]) -> list[_Group]:
+    groups: dict[Any, _Group] = {}
+    members: dict[Any, _Member] = {}
+    prefix = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
+    for index, candidate in enumerate(candidates):
+        flexible = {prefix + name for name in (*WEIGHTS, *TARGETS)} & set(candidate)
+        common = {name: value for name, value in candidate.items() if name not in flexible}
+        key = _fingerprint(common)
+        if key not in groups:
+            groups[key] = _Group(clone(estimator).set_params(**clone(common, safe=False)), [], shared=True)
+        metric = _metric(groups[key].estimator)
+        if not isinstance(metric, FixedKernelMetric | LearnedKernelMetric):
+            raise TypeError(f"MetricSearchCV tunes FixedKernelMetric or LearnedKernelMetric, not {type(metric).__name__}.")
+        settings = {
+            name: candidate.get(prefix + name, getattr(metric, name)) for name in (*WEIGHTS, *TARGETS) if hasattr(metric, name)
+        }
+        unknown = {name for name in flexible if name.removeprefix(prefix) not in settings}
+        if unknown or not _is_served(metric) or settings.get("metric_ridge") == 0:
+            alone = clone(estimator).set_params(**clone(dict(candidate), safe=False))  # raises for what it does not know
+            groups[index] = _Group(alone, [_Member(settings, [index], None, None)], shared=False)
+            continue
+        metric.set_params(**settings)._check_parameters()
+        targets = _fingerprint([settings[name] for name in TARGETS])
+        ratio = _weight_ratio(settings)
+        essence = (key, targets, ratio, _essence(settings))
+        if essence not in members:
+            members[essence] = _Member(settings, [], ratio, targets)
+            groups[key].members.append(members[essence])
+        members[essence].indices.append(index)
+    return [group for group in groups.values() if group.members]
+
+
+def _is_served(metric: Any) -> bool:
+    """Whether the shared decomposition can stand in for a fit."""
+    kernel = metric._declared_kernel()
+    return isinstance(kernel, Separable) and kernel.output_matrix is None and metric.solver in ("auto", "spectral")
+
+
+def _weight_ratio(settings: Mapping[str, Any]) -> Any:
+    """Gamma / lambda, or "auto", which is a multiple of lambda as well."""
+    gamma = settings["collocation_weight"]
+    return gamma if isinstance(gamma, str) else float(f"{gamma / settings['regression_weight']:.12g}")
+
+
+def _essence(settings: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What the distances depend on beside targets and gamma/lambda, up to a factor: one weight of each model is redundant.
+
+    Model 2's map depends on lambda^3/rho only, model 1's on rho^2/lambda and the relative ridge. Automatic penalties follow lambda.
+    """
+    scale = settings["regression_weight"]
+    if "output_penalty" in settings:
+        penalty = settings["output_penalty"]
+        return ((scale, penalty) if isinstance(penalty, str) else f"{scale**3 / penalty:.12g}",)
+    penalty = settings["metric_penalty"]
+    strength = (scale, penalty) if isinstance(penalty, str) else f"{penalty**2 / scale:.12g}"
+    return strength, settings["metric_ridge"]
+
+
+def _fingerprint(value: Any) -> Any:
+    try:
+        return joblib.hash(value)
+    except Exception:  # something that cannot be pickled, a lambda say: equal only to itself
+        return repr(value)
+
+
+def _evaluate(
+    task: _Task, X: Any, y: Array, labels: Array, n_classes: int, neighbours: Array, score: Callable[[Array, Array, Array], Array]
+) -> _Result:
+    """Scores of a group's candidates in one fold, shape (candidates, numbers of neighbours)."""
+    began = time.perf_counter()
+    group, estimator = task.group, clone(task.group.estimator)
+    X_train, y_train = _safe_split(estimator, X, y, task.train)
+    X_test, _ = _safe_split(estimator, X, y, task.test, task.train)
+    if group.shared:
+        if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
+            before = Pipeline(estimator.steps[:-1])
+            X_train, X_test = before.fit_transform(X_train, y_train), before.transform(X_test)
+        batches = _shared_maps(_metric(estimator), group.members, X_train, y_train, X_test)
+    else:
+        estimator.fit(X_train, y_train)
+        train, new = (np.asarray(estimator.transform(part))[None] for part in (X_train, X_test))
+        batches = [([0], Maps(train, new, np.ones(1, dtype=bool)))]
+    fitted = time.perf_counter()
+    scores = np.empty((len(group.members), len(neighbours)))
+    for positions, maps in batches:
+        votes = neighbour_votes(maps.train, labels[task.train], maps.new, neighbours, n_classes)
+        scores[positions] = score(votes, neighbours, labels[task.test])
+    stragglers = sum(int(np.sum(~maps.converged)) for _, maps in batches)
+    indices = [member.indices for member in group.members]
+    return _Result(task.fold, indices, scores, fitted - began, time.perf_counter() - fitted, stragglers)
+
+
+def _shared_maps(metric: Any, members: list[_Member], X_train: Any, y_train: Array, X_test: Any) -> list[tuple[list[int], Maps]]:
+    """The maps of all members in batches: (positions in the list of members, their maps)."""
+    problem = metric._problem(X_train, y_train)
+    new = check_points(metric, X_test, metric._takes, fitting=False)
+    (scalar,) = problem.kernel.scalars
+    gram = np.asarray(scalar.gram(problem.points), dtype=np.float64)
+    cross = scalar.cross(new, problem.points)
+    alike: dict[Any, dict[Any, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for position, member in enumerate(members):
+        alike[member.ratio][member.targets].append(position)
+    batches = []
+    for by_targets in alike.values():
+        first = members[next(iter(by_targets.values()))[0]]
+        metric.set_params(**first.settings)
+        ratio = metric._collocation_weight(problem.similarity) / metric.regression_weight
+        shared = Decomposition(gram, cross, problem.similarity, ratio)
+        for positions in by_targets.values():
+            metric.set_params(**members[positions[0]].settings)
+            targets = metric._class_targets(y_train).values
+            for start in range(0, len(positions), BATCH):
+                part = positions[start : start + BATCH]
+                settings = [members[position].settings for position in part]
+                weights = np.array([own["regression_weight"] for own in settings], dtype=np.float64)
+                step = _batch_step(settings, shared, targets, weights)
+                batches.append((part, shared.maps(targets, weights, step, tol=metric.tol, max_iter=metric.max_iter)))
+    return batches
+
+
+def _batch_step(settings: list[dict[str, Any]], shared: Decomposition, targets: Array, weights: Array) -> BatchStep:
+    if "output_penalty" in settings[0]:
+        automatic = shared.identity_energy(targets, weights) / (2 * target_rank(targets))
+        return LearnedBatch(_or_automatic([own["output_penalty"] for own in settings], automatic))
+    unit = weights * np.sum(targets**2) / target_rank(targets)
+    ridges = unit * np.array([own["metric_ridge"] for own in settings], dtype=np.float64)
+    return FixedBatch(_or_automatic([own["metric_penalty"] for own in settings], unit + ridges), ridges)
+
+
+def _or_automatic(penalties: list[Any], automatic: Array) -> Array:
+    return np.array(
+        [auto if isinstance(given, str) else given for given, auto in zip(penalties, automatic, strict=True)], dtype=float
+    )
+
+
+def neighbour_votes(train: Array, labels: Array, new: Array, neighbours: Array, n_classes: int) -> Array:
+    """How many of the k nearest training points of each new point have each class, for every k in ``neighbours``.
+
+    Parameters
+    ----------
+    train, new : arrays of shape (candidates, n, m) and (candidates, n_new, m)
+    labels : array of shape (n,)
+        Class indices of the training points.
+
+    Returns
+    -------
+    array of shape (candidates, numbers of neighbours, n_new, classes)
+    """
+    most = int(neighbours.max())
+    votes = np.empty((len(train), len(neighbours), new.shape[1], n_classes))
+    block = max(1, DISTANCES // (train.shape[1] * new.shape[1]))
+    for start in range(0, len(train), block):
+        part = slice(start, start + block)
+        points, queries = train[part], new[part]
+        # Squared distances without |query|^2, which does not change the order.
+        distances = (-2 * queries) @ points.transpose(0, 2, 1)
+        distances += np.sum(points**2, axis=2)[:, None, :]
+        if most < distances.shape[2]:
+            nearest = np.argpartition(distances, most - 1, axis=2)[:, :, :most]
+        else:
+            nearest = np.broadcast_to(np.arange(distances.shape[2]), distances.shape)
+        order = np.argsort(np.take_along_axis(distances, nearest, axis=2), axis=2, kind="stable")
+        classes = labels[np.take_along_axis(nearest, order, axis=2)]
+        for label in range(n_classes):
+            counts = np.cumsum(classes == label, axis=2)[:, :, neighbours - 1]
+            votes[part, :, :, label] = counts.transpose(0, 2, 1)
+    return votes
+
+
+def _smoothed(votes: Array, neighbours: Any) -> Array:
+    return np.asarray((votes + 0.5) / (neighbours + votes.shape[-1] / 2))
+
+
+def _accuracy(votes: Array, neighbours: Array, truth: Array) -> Array:
+    return np.asarray(np.mean(votes.argmax(axis=-1) == truth, axis=-1))
+
+
+def _balanced_accuracy(votes: Array, neighbours: Array, truth: Array) -> Array:
+    right = votes.argmax(axis=-1) == truth
+    return np.asarray(np.mean([right[..., truth == label].mean(axis=-1) for label in np.unique(truth)], axis=0))
+
+
+def _log_likelihood(votes: Array, neighbours: Array, truth: Array) -> Array:
+    probabilities = _smoothed(votes, neighbours[:, None, None])
+    return np.asarray(np.mean(np.log(probabilities[..., np.arange(len(truth)), truth]), axis=-1))
+
+
+# The scorers worth computing for a whole batch; all others go through scikit-learn, one candidate at a time.
+SCORES = {"accuracy": _accuracy, "balanced_accuracy": _balanced_accuracy, "neg_log_loss": _log_likelihood}
+
+
+class _Voters(ClassifierMixin, BaseEstimator):
+    """Votes already counted, as a fitted classifier that a scorer can ask."""
+
+    def __init__(self, classes: Array, probabilities: Array) -> None:
+        self.classes = classes
+        self.probabilities = probabilities
+        self.classes_ = classes
+
+    def predict_proba(self, X: Any) -> Array:
+        return self.probabilities
+
+    def predict(self, X: Any) -> Array:
+        return np.asarray(self.classes[self.probabilities.argmax(axis=1)])
+
+
+def _by_scorer(votes: Array, neighbours: Array, truth: Array, *, scorer: Any, classes: Array) -> Array:
+    probabilities = _smoothed(votes, neighbours[:, None, None])
+    nothing = np.zeros((len(truth), 1))
+    return np.array([[scorer(_Voters(classes, one), nothing, classes[truth]) for one in row] for row in probabilities])
+
+
+def _score_function(scoring: Any, classes: Array) -> Callable[[Array, Array, Array], Array]:
+    if isinstance(scoring, str) and scoring in SCORES:
+        return SCORES[scoring]
+    return partial(_by_scorer, scorer=get_scorer(scoring), classes=classes)
+
+
+def _neighbour_counts(given: Any, largest: int) -> Array:
+    counts = np.unique(np.atleast_1d(given))
+    if not np.issubdtype(counts.dtype, np.integer) or counts[0] < 1:
+        raise ValueError(f"n_neighbors must be integers >= 1, not {given!r}.")
+    if counts[0] > largest:
+        raise ValueError(f"n_neighbors={given!r} exceeds the {largest} points of the smallest training fold; use fewer.")
+    return np.asarray(counts[counts <= largest])
+
+
+class _Table:
+    """Scores and times of all candidates as they come in."""
+
+    def __init__(self, candidates: list[dict[str, Any]], neighbours: Array, n_splits: int) -> None:
+        self.params = [{**candidate, "n_neighbors": int(count)} for candidate in candidates for count in neighbours]
+        shape = (len(candidates), len(neighbours), n_splits)
+        self.scores, self.fit_times, self.score_times = (np.full(shape, np.nan) for _ in range(3))
+
+    def enter(self, result: _Result) -> None:
+        members = sum(len(same) for same in result.indices)
+        for same, scores in zip(result.indices, result.scores, strict=True):
+            self.scores[same, :, result.fold] = scores
+            self.fit_times[same, :, result.fold] = result.fit_time / (members * self.scores.shape[1])
+            self.score_times[same, :, result.fold] = result.score_time / (members * self.scores.shape[1])
+
+    def results(self) -> dict[str, Any]:
+        """In the format of GridSearchCV."""
+        found: dict[str, Any] = {}
+        for name, times in (("fit_time", self.fit_times), ("score_time", self.score_times)):
+            flat = times.reshape(len(self.params), -1)
+            found[f"mean_{name}"], found[f"std_{name}"] = flat.mean(axis=1), flat.std(axis=1)
+        for name in sorted({name for params in self.params for name in params}):
+            column = np.ma.MaskedArray(np.empty(len(self.params)), mask=True, dtype=object)
+            for row, params in enumerate(self.params):
+                if name in params:
+                    column[row] = params[name]
+            found[f"param_{name}"] = column
+        found["params"] = self.params
+        scores = self.scores.reshape(len(self.params), -1)
+        found |= {f"split{fold}_test_score": scores[:, fold] for fold in range(scores.shape[1])}
+        means = scores.mean(axis=1)
+        found["mean_test_score"], found["std_test_score"] = means, scores.std(axis=1)
+        found["rank_test_score"] = rankdata(-np.nan_to_num(means, nan=-np.inf), method="min").astype(np.int32)
+        return found
+
+    def best(self, means: Array, n_classes: int) -> int:
+        """The best candidate; of several equally good ones the simplest (see `MetricSearchCV`)."""
+        if not np.isfinite(means).any():
+            raise ValueError("no candidate has a finite score; see cv_results_.")
+        equal = np.flatnonzero(means >= np.nanmax(means) - 1e-12).tolist()
+
+        def complexity(index: int) -> tuple[float, ...]:
+            params = {name.rpartition("__")[2]: value for name, value in self.params[index].items()}
+            components, bandwidth = params.get("n_components"), params.get("bandwidth")
+            return (
+                float(n_classes - 1 if components is None else components),
+                float(params.get("regression_weight", 0.0)),
+                -float(bandwidth) if isinstance(bandwidth, Real) else 0.0,
+                -float(params["n_neighbors"]),
+                float(index),
+            )
+
+        return min(equal, key=complexity)

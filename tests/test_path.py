@@ -1,0 +1,117 @@
+"""Does a batch on one eigendecomposition give the maps of single fits?"""
+
+import numpy as np
+import pytest
+from problems import PROBLEMS, gaussian_gram
+from sklearn.datasets import load_iris
+
+from outmetric import FixedKernelMetric, LearnedKernelMetric
+from outmetric.kernels import Scalar
+from outmetric.path import Decomposition, FixedBatch, LearnedBatch
+from outmetric.targets import ClassSimilarity, matrix_similarity, simplex
+
+X, Y = load_iris(return_X_y=True)
+TRAIN, NEW = X[::2], X[1::2]
+LABELS = Y[::2]
+LAMBDAS = np.array([0.1, 1.0, 1.0, 30.0, 1000.0])
+RATIO = 0.02
+
+
+@pytest.fixture(params=["class", "dense"])
+def similarity(request):
+    S = 0.5 * (LABELS[:, None] == LABELS) + 0.5
+    return {"class": ("class", ClassSimilarity(LABELS)), "dense": (S, matrix_similarity(S, len(S)))}[request.param]
+
+
+@pytest.fixture
+def shared(similarity):
+    kernel = Scalar("rbf", 1.0)
+    return Decomposition(kernel.gram(TRAIN), kernel.cross(NEW, TRAIN), similarity[1], RATIO)
+
+
+def check(maps, models):
+    assert maps.converged.all()
+    for k, model in enumerate(models):
+        scale = np.abs(maps.train[k]).max()
+        np.testing.assert_allclose(maps.train[k], model.fit(TRAIN, LABELS).transform(TRAIN), atol=2e-6 * scale)
+        np.testing.assert_allclose(maps.new[k], model.transform(NEW), atol=2e-6 * scale)
+
+
+def test_model_1(similarity, shared):
+    targets = simplex(3, 2)[LABELS]
+    ridges, penalties = np.array([0.03, 1.0, 3.0, 3.0, 0.1]), np.array([5.0, 40.0, 200.0, 1000.0, 1e5])
+    unit = LAMBDAS * np.sum(targets**2) / 2
+    maps = shared.maps(targets, LAMBDAS, FixedBatch(penalties, ridges * unit), tol=1e-9, max_iter=2000)
+    settings = {"bandwidth": 1.0, "similarity": similarity[0], "tol": 1e-9}
+    check(
+        maps,
+        [
+            FixedKernelMetric(
+                regression_weight=weight, collocation_weight=RATIO * weight, metric_penalty=rho, metric_ridge=ridge, **settings
+            )
+            for weight, rho, ridge in zip(LAMBDAS, penalties, ridges, strict=True)
+        ],
+    )
+
+
+def test_model_2(similarity, shared):
+    penalties = np.array([0.1, 0.1, 10.0, 1.0, 100.0])
+    maps = shared.maps(simplex(3, 2)[LABELS], LAMBDAS, LearnedBatch(penalties), tol=1e-14, max_iter=2000)
+    settings = {"bandwidth": 1.0, "similarity": similarity[0], "tol": 1e-14}
+    check(
+        maps,
+        [
+            LearnedKernelMetric(regression_weight=weight, collocation_weight=RATIO * weight, output_penalty=rho, **settings)
+            for weight, rho in zip(LAMBDAS, penalties, strict=True)
+        ],
+    )
+
+
+def test_the_automatic_penalty_is_that_of_the_estimator(similarity, shared):
+    energy = shared.identity_energy(simplex(3, 2)[LABELS], LAMBDAS)
+    for weight, trace in zip(LAMBDAS, energy, strict=True):
+        model = LearnedKernelMetric(
+            bandwidth=1.0, similarity=similarity[0], regression_weight=weight, collocation_weight=RATIO * weight
+        ).fit(TRAIN, LABELS)
+        assert model.output_penalty_ == pytest.approx(trace / 4)
+
+
+def test_real_targets_too():
+    problem = PROBLEMS["dense similarity"](n=14, m=2)
+    K = gaussian_gram(problem.X)
+    ratio = problem.gamma / problem.lam
+    shared = Decomposition(K, K[:3], matrix_similarity(problem.S, 14), ratio)
+    maps = shared.maps(problem.Y, np.array([problem.lam]), LearnedBatch(np.array([0.7])), tol=1e-14, max_iter=1000)
+    model = LearnedKernelMetric(
+        kernel="precomputed",
+        similarity=problem.S,
+        regression_weight=problem.lam,
+        collocation_weight=problem.gamma,
+        output_penalty=0.7,
+        tol=1e-14,
+    ).fit(K, problem.Y)
+    # The estimator centres real targets, so only the fit on centred ones agrees.
+    centred = problem.Y - problem.Y.mean(axis=0)
+    again = shared.maps(centred, np.array([problem.lam]), LearnedBatch(np.array([0.7])), tol=1e-14, max_iter=1000)
+    np.testing.assert_allclose(again.train[0], model.transform(K) - problem.Y.mean(axis=0), atol=1e-6)
+    np.testing.assert_allclose(again.new[0], again.train[0][:3], atol=1e-10)
+    assert np.abs(maps.train - again.train).max() > 1e-3
+
+
+def test_uneven_metrics_are_reached_fast():
+    points = np.array([[0.12573022], [-0.13210486], [0.64042265], [0.10490012]])
+    kernel = Scalar("rbf").resolve(points, np.random.default_rng(0))
+    shared = Decomposition(kernel.gram(points), kernel.gram(points), ClassSimilarity(np.arange(4)), 0.0)
+    penalty = shared.identity_energy(simplex(4, 3), np.array([3.0])) / 6
+    assert shared.maps(simplex(4, 3), np.array([3.0]), LearnedBatch(penalty), tol=1e-10, max_iter=60).converged.all()
+
+
+def test_the_iteration_limit_is_told(shared):
+    penalties = np.array([1e-3, 1e3])
+    maps = shared.maps(simplex(3, 2)[LABELS], np.array([1.0, 1.0]), LearnedBatch(penalties), tol=1e-14, max_iter=2)
+    assert not maps.converged.any()
+
+
+def test_an_indefinite_kernel_is_refused():
+    with pytest.raises(ValueError, match="smallest eigenvalue is -"):
+        Decomposition(np.eye(3) - 0.9, np.eye(3), ClassSimilarity(np.array([0, 1, 1])), 0.1)

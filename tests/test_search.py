@@ -1,0 +1,301 @@
+"""Does the search give scikit-learn's scores, at the price of its decompositions?"""
+
+import numpy as np
+import pytest
+from scipy.stats import loguniform
+from sklearn.datasets import load_iris, load_wine
+from sklearn.metrics import make_scorer, recall_score
+from sklearn.model_selection import GridSearchCV, GroupKFold, LeaveOneGroupOut, ShuffleSplit, StratifiedKFold
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import QuantileTransformer, StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricSearchCV, path, search
+
+MODELS = {"fixed": FixedKernelMetric, "learned": LearnedKernelMetric}
+NEIGHBOURS = [1, 3, 8]
+X, Y = load_wine(return_X_y=True)
+X, Y = StandardScaler().fit_transform(X)[::2], Y[::2]
+
+
+class SmoothedVotes(KNeighborsClassifier):
+    """An independent statement of the default score's probabilities."""
+
+    def predict_proba(self, X):
+        votes = super().predict_proba(X) * self.n_neighbors
+        return (votes + 0.5) / (self.n_neighbors + len(self.classes_) / 2)
+
+
+def half_alike(y):
+    return np.where(y[:, None] == y, 1.0, 0.3 * (np.abs(y[:, None] - y) == 1))
+
+
+def scikit_learns(estimator, grid, *, scoring="accuracy", cv=3, X=X, groups=None):
+    grids = [grid] if isinstance(grid, dict) else grid
+    steps = Pipeline([("metric", estimator), ("vote", SmoothedVotes())])
+    prefixed = [{**{f"metric__{k}": v for k, v in one.items()}, "vote__n_neighbors": NEIGHBOURS} for one in grids]
+    refit = isinstance(scoring, str)
+    return GridSearchCV(steps, prefixed, scoring=scoring, cv=cv, refit=refit, error_score="raise").fit(X, Y, groups=groups)
+
+
+def by_setting(results, score="score"):
+    return {
+        tuple(sorted((name.rpartition("__")[2], str(value)) for name, value in params.items())): [
+            results[f"split{fold}_test_{score}"][row] for fold in range(3)
+        ]
+        for row, params in enumerate(results["params"])
+    }
+
+
+def assert_equal_scores(ours, theirs, score="score"):
+    mine, others = by_setting(ours.cv_results_), by_setting(theirs.cv_results_, score)
+    assert mine.keys() == others.keys()
+    for setting in mine:
+        np.testing.assert_allclose(mine[setting], others[setting], rtol=0, atol=1e-9, err_msg=str(setting))
+
+
+@pytest.mark.parametrize("similarity", ["class", half_alike], ids=["class", "dense"])
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
+@pytest.mark.parametrize("name", MODELS)
+def test_scores_are_those_of_grid_search(name, kernel, similarity):
+    estimator = MODELS[name](kernel=kernel, similarity=similarity)
+    penalty = {"fixed": {"metric_ridge": [0.3, 3.0]}, "learned": {"output_penalty": ["auto", 1.0]}}[name]
+    grid = {"bandwidth": [2.0, "median"], "regression_weight": [0.3, 30.0], "n_components": [1, 2], **penalty}
+    scorings = ["accuracy", "neg_log_loss", "balanced_accuracy", "f1_macro"]
+    theirs = scikit_learns(estimator, grid, scoring=scorings)
+    for scoring in scorings:
+        ours = MetricSearchCV(estimator, grid, n_neighbors=NEIGHBOURS, scoring=scoring, cv=3, refit=False).fit(X, Y)
+        assert_equal_scores(ours, theirs, scoring)
+        assert ours.n_decompositions_ == 2 * 3
+
+
+GRIDS = {
+    "collocation": {"collocation_weight": [0.0, "auto", 1.0], "regression_weight": [1.0, 10.0]},
+    "prototypes": {"prototypes": ["simplex", "onehot"], "regression_weight": [1.0, 10.0]},
+    "list of grids": [{"regression_weight": [1.0]}, {"bandwidth": [1.0, 3.0], "collocation_weight": [0.1]}],
+    "a fit of its own": {"solver": ["dense", "auto"], "regression_weight": [1.0]},
+}
+
+
+@pytest.mark.parametrize("kind", GRIDS)
+@pytest.mark.parametrize("name", MODELS)
+def test_any_grid(name, kind):
+    ours = MetricSearchCV(MODELS[name](), GRIDS[kind], n_neighbors=NEIGHBOURS, scoring="accuracy", cv=3).fit(X, Y)
+    assert_equal_scores(ours, scikit_learns(MODELS[name](), GRIDS[kind]))
+
+
+def test_kernels_that_cannot_share():
+    grid = {"bandwidth": [[1.0, 3.0], 2.0], "metric_penalty": [50.0, "auto"]}
+    ours = MetricSearchCV(FixedKernelMetric(), grid, n_neighbors=NEIGHBOURS, scoring="accuracy", cv=3).fit(X, Y)
+    assert_equal_scores(ours, scikit_learns(FixedKernelMetric(), grid))
+    assert ours.n_decompositions_ == 3
+
+
+def test_steps_before_the_metric_learn_from_the_training_part_only():
+    """The test part of each fold is poisoned with huge values; scikit-learn's search cannot leak, so equal scores show no leak."""
+    poisoned = X.copy()
+    rows = np.arange(len(X)) % 3 == 0
+    poisoned[rows] *= 1e3
+    folds = [(np.flatnonzero(~rows), np.flatnonzero(rows))] * 3
+    estimator = Pipeline([("scale", QuantileTransformer(n_quantiles=20)), ("inner", LearnedKernelMetric())])
+    grid = {"inner__regression_weight": [0.3, 3.0], "scale__output_distribution": ["uniform", "normal"]}
+    ours = MetricSearchCV(estimator, grid, n_neighbors=NEIGHBOURS, scoring="neg_log_loss", cv=folds).fit(poisoned, Y)
+    assert_equal_scores(ours, scikit_learns(estimator, grid, scoring="neg_log_loss", cv=folds, X=poisoned))
+    clean = MetricSearchCV(estimator, grid, n_neighbors=NEIGHBOURS, cv=folds).fit(X, Y)
+    assert np.abs(clean.best_score_ - ours.best_score_) > 1e-3
+
+
+def test_candidates_that_cannot_differ_are_fitted_once(monkeypatch):
+    fitted = []
+    plain = path.Decomposition.maps
+
+    def count(self, targets, weights, *args, **kwargs):
+        fitted.append(len(weights))
+        return plain(self, targets, weights, *args, **kwargs)
+
+    monkeypatch.setattr(path.Decomposition, "maps", count)
+    grids = [
+        {"regression_weight": [s], "collocation_weight": [0.1 * s], "output_penalty": [s**3, 5 * s**3]} for s in (0.5, 1.0, 4.0)
+    ]
+    ours = MetricSearchCV(LearnedKernelMetric(), grids, n_neighbors=NEIGHBOURS, cv=3, refit=False).fit(X, Y)
+    assert fitted == [2, 2, 2]
+    assert ours.n_decompositions_ == 3
+    fitted.clear()
+    grids = [
+        {"regression_weight": [s], "collocation_weight": [0.1 * s], "metric_penalty": [np.sqrt(s)], "metric_ridge": [1.0, 2.0]}
+        for s in (0.5, 1.0, 4.0)
+    ]
+    ours = MetricSearchCV(FixedKernelMetric(), grids, n_neighbors=NEIGHBOURS, scoring="accuracy", cv=3, refit=False).fit(X, Y)
+    assert fitted == [2, 2, 2]
+    assert_equal_scores(ours, scikit_learns(FixedKernelMetric(), grids))
+
+
+def test_results_have_the_columns_of_grid_search():
+    grid = [{"regression_weight": [1.0, 10.0]}, {"bandwidth": [3.0]}]
+    ours = MetricSearchCV(LearnedKernelMetric(), grid, n_neighbors=NEIGHBOURS, scoring="accuracy", cv=3).fit(X, Y)
+    theirs = scikit_learns(LearnedKernelMetric(), grid)
+    columns = {name.replace("metric__", "").replace("vote__", "") for name in theirs.cv_results_}
+    assert set(ours.cv_results_) == columns
+    assert ours.cv_results_["param_bandwidth"].mask.sum() == 6
+    np.testing.assert_allclose(sorted(ours.cv_results_["rank_test_score"]), sorted(theirs.cv_results_["rank_test_score"]))
+    assert ours.best_score_ == pytest.approx(theirs.best_score_)
+    assert ours.cv_results_["rank_test_score"][ours.best_index_] == 1
+    assert (ours.cv_results_["mean_fit_time"] > 0).all()
+
+
+def test_ties_go_to_the_simpler_model():
+    table = search._Table(
+        [
+            {"regression_weight": 1.0, "bandwidth": 2.0, "n_components": 2},
+            {"regression_weight": 10.0, "bandwidth": 4.0, "n_components": 1},
+            {"regression_weight": 1.0, "bandwidth": 2.0, "n_components": 1},
+            {"regression_weight": 1.0, "bandwidth": 4.0, "n_components": 1},
+        ],
+        np.array([1, 5]),
+        2,
+    )
+    chosen = table.best(np.ones(8), 3)
+    assert table.params[chosen] == {"regression_weight": 1.0, "bandwidth": 4.0, "n_components": 1, "n_neighbors": 5}
+    assert table.best(np.array([0, 0, 1.0, 0, 0, 0, 0, 0]), 3) == 2
+    with pytest.raises(ValueError, match="no candidate has a finite score"):
+        table.best(np.full(8, np.nan), 3)
+
+
+def test_any_splitter():
+    groups = np.arange(len(X)) % 4
+    grid = {"regression_weight": [1.0, 10.0]}
+    splitters = [(GroupKFold(3), groups), (LeaveOneGroupOut(), groups), (ShuffleSplit(3, random_state=0), None)]
+    for cv, given in [*splitters, (StratifiedKFold(3), None)]:
+        ours = MetricSearchCV(LearnedKernelMetric(), grid, n_neighbors=NEIGHBOURS, scoring="accuracy", cv=cv)
+        ours.fit(X, Y, groups=given)
+        theirs = scikit_learns(LearnedKernelMetric(), grid, cv=cv, groups=given)
+        assert ours.n_splits_ == theirs.n_splits_
+        np.testing.assert_allclose(ours.best_score_, theirs.best_score_)
+
+
+def test_random_candidates_from_continuous_ranges():
+    ranges = {"regression_weight": loguniform(0.1, 100), "bandwidth": [2.0, 4.0], "output_penalty": loguniform(0.1, 10)}
+    searches = [
+        MetricSearchCV(LearnedKernelMetric(), ranges, n_iter=20, random_state=seed, n_neighbors=[3], cv=3).fit(X, Y)
+        for seed in (0, 0, 1)
+    ]
+    assert len(searches[0].cv_results_["params"]) == 20
+    assert searches[0].n_decompositions_ == 6
+    assert searches[0].best_params_ == searches[1].best_params_ != searches[2].best_params_
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_best_candidate_is_used(name):
+    ours = MetricSearchCV(MODELS[name](), {"regression_weight": [0.001, 3.0]}, n_neighbors=NEIGHBOURS, cv=3).fit(X, Y)
+    assert ours.best_params_ == {"regression_weight": 3.0}
+    assert ours.best_estimator_.regression_weight == 3.0
+    votes = SmoothedVotes(ours.n_neighbors_).fit(ours.transform(X), Y)
+    new = X[:20] + 0.1
+    np.testing.assert_allclose(ours.predict_proba(new), votes.predict_proba(ours.transform(new)))
+    np.testing.assert_array_equal(ours.predict(new), votes.predict(ours.transform(new)))
+    assert ours.score(X, Y) > 0.95
+
+
+def test_labels_may_be_words_and_scorers_functions():
+    names = np.array(["red", "green", "blue"])[Y]
+    scorer = make_scorer(lambda truth, guess: recall_score(truth, guess, labels=["green"], average="macro"))
+    ours = MetricSearchCV(LearnedKernelMetric(), {"regression_weight": [3.0]}, scoring=scorer, cv=3).fit(X, names)
+    assert ours.best_score_ > 0.8
+    assert set(ours.predict(X[:5])) <= set(names)
+
+
+def test_strings_and_precomputed_kernels():
+    words = np.array(["".join(np.random.default_rng(k).choice(list("AC" if k % 2 else "GT"), 6)) for k in range(40)], dtype=object)
+    y = np.arange(40) % 2
+    grid = {"regression_weight": [0.3, 3.0]}
+
+    def same(s, t):
+        return float(sum(a == b for a, b in zip(s, t, strict=True)))
+
+    ours = MetricSearchCV(LearnedKernelMetric(kernel=same), grid, n_neighbors=[1, 3], cv=3).fit(words, y)
+    K = np.array([[same(s, t) for t in words] for s in words])
+    given = MetricSearchCV(LearnedKernelMetric(kernel="precomputed"), grid, n_neighbors=[1, 3], cv=3).fit(K, y)
+    np.testing.assert_allclose(ours.cv_results_["mean_test_score"], given.cv_results_["mean_test_score"])
+
+
+def test_several_jobs_change_nothing():
+    grid = {"bandwidth": [2.0, 4.0], "regression_weight": [0.3, 3.0]}
+    one, two = (MetricSearchCV(LearnedKernelMetric(), grid, cv=3, n_jobs=jobs).fit(X, Y) for jobs in (1, 2))
+    np.testing.assert_array_equal(one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"])
+
+
+def test_an_interrupt_keeps_what_was_scored(monkeypatch):
+    plain, calls = search._evaluate, []
+
+    def interrupted(*args):
+        calls.append(1)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return plain(*args)
+
+    monkeypatch.setattr(search, "_evaluate", interrupted)
+    ours = MetricSearchCV(LearnedKernelMetric(), {"bandwidth": [2.0, 4.0]}, n_neighbors=[3], cv=3)
+    with pytest.raises(KeyboardInterrupt):
+        ours.fit(X, Y)
+    scores = np.array([ours.cv_results_[f"split{fold}_test_score"] for fold in range(3)])
+    assert np.isfinite(scores).sum() == 3
+
+
+def test_progress_goes_to_stderr(capsys):
+    MetricSearchCV(LearnedKernelMetric(), {"bandwidth": [2.0, 4.0]}, cv=3, verbose=True).fit(X, Y)
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "6 of 6" in told.err
+
+
+def test_votes_are_those_of_nearest_neighbours():
+    rng = np.random.default_rng(0)
+    train, new, labels = rng.normal(size=(2, 30, 3)), rng.normal(size=(2, 7, 3)), rng.integers(0, 4, 30)
+    neighbours = np.array([1, 4, 30])
+    votes = search.neighbour_votes(train, labels, new, neighbours, 4)
+    for candidate in range(2):
+        for k, count in enumerate(neighbours):
+            expected = KNeighborsClassifier(count).fit(train[candidate], labels).predict_proba(new[candidate]) * count
+            np.testing.assert_allclose(votes[candidate, k], expected)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"estimator": StandardScaler()}, "tunes FixedKernelMetric or LearnedKernelMetric, not StandardScaler"),
+        ({"n_neighbors": 0}, "n_neighbors must be integers >= 1"),
+        ({"n_neighbors": [1.5]}, "n_neighbors must be integers >= 1"),
+        ({"n_neighbors": 1000}, "exceeds the 59 points of the smallest training fold"),
+        ({"param_grid": {"metric_ridge": [1.0]}}, "Invalid parameter 'metric_ridge'"),
+        ({"param_grid": {"regression_weight": [-1.0]}}, "regression_weight must be a finite number > 0"),
+        ({"scoring": "speed"}, "speed"),
+    ],
+)
+def test_what_cannot_be_searched(change, message):
+    settings = {"estimator": LearnedKernelMetric(), "param_grid": {"regression_weight": [1.0]}, "cv": 3, **change}
+    with pytest.raises((ValueError, TypeError), match=message):
+        MetricSearchCV(**settings).fit(X, Y)
+
+
+def test_real_targets_cannot_be_voted_on():
+    with pytest.raises(ValueError, match="Unknown label type"):
+        MetricSearchCV(LearnedKernelMetric(), {"regression_weight": [1.0]}).fit(X, X[:, 0])
+
+
+@parametrize_with_checks(
+    [
+        MetricSearchCV(LearnedKernelMetric(), {"regression_weight": [1.0, 10.0]}, n_neighbors=[1, 3], cv=2),
+        MetricSearchCV(make_pipeline(StandardScaler(), FixedKernelMetric()), {}, n_neighbors=[1, 3], cv=2),
+    ]
+)
+@pytest.mark.filterwarnings("ignore")
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+def test_iris_needs_no_tuning_but_survives_it():
+    data, labels = load_iris(return_X_y=True)
+    grid = {"bandwidth": [0.3, 1.0, 3.0], "regression_weight": [0.3, 3.0, 30.0]}
+    ours = MetricSearchCV(LearnedKernelMetric(), grid).fit(data[::2], labels[::2])
+    assert ours.score(data[1::2], labels[1::2]) > 0.9
