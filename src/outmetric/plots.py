@@ -1,4 +1,4 @@
-"""Pictures of fitted models: each function takes an ``ax`` (or makes one), draws, and returns it."""
+"""Pictures of fitted models and searches: each function takes an ``ax`` (or makes one), draws, and returns it."""
 
 from __future__ import annotations
 
@@ -63,6 +63,89 @@ def output_map(model: Any, X: Any, y: Any, *, X_train: Any = None, y_train: Any 
     if legend:
         ax.legend(title="class", loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
     return ax
+
+
+def search_map(search: Any, *, x: str = "bandwidth", y: str = "regression_weight", ax: Any = None) -> Any:
+    """Draw a search's score over two of its parameters as a heat map, the best over all others in each field.
+
+    Parameters
+    ----------
+    search : fitted MetricSearchCV, or anything with its ``cv_results_``
+    x, y : str
+        Parameters of the grid; the step's name may be left out (``bandwidth`` for ``metric__bandwidth``).
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    ax
+    """
+    columns, rows = (_parameter(search.cv_results_, name) for name in (x, y))
+    x_values, y_values = _distinct(columns), _distinct(rows)
+    scores = np.full((len(y_values), len(x_values)), np.nan)
+    for column, row, score in zip(columns, rows, search.cv_results_["mean_test_score"], strict=True):
+        place = y_values.index(row), x_values.index(column)
+        scores[place] = np.nanmax([scores[place], score]) if np.isfinite(scores[place]) else score
+    ax = _pyplot().figure(layout="constrained").add_subplot() if ax is None else ax
+    image = ax.imshow(scores, origin="lower", aspect="auto", cmap="cividis")
+    ax.set_xticks(range(len(x_values)), [_label(value) for value in x_values])
+    ax.set_yticks(range(len(y_values)), [_label(value) for value in y_values])
+    ax.set_xlabel(x)
+    ax.set_ylabel(y)
+    ax.figure.colorbar(image, ax=ax, label="mean score (best over the rest)")
+    best = np.unravel_index(np.nanargmax(scores), scores.shape)
+    ax.plot(best[1], best[0], marker="o", markersize=11, markerfacecolor="none", markeredgecolor="white", markeredgewidth=2)
+    return ax
+
+
+def search_path(search: Any, parameter: str, *, ax: Any = None) -> Any:
+    """Draw the best score for each value of one parameter, with the standard error over the folds.
+
+    Parameters
+    ----------
+    search : fitted MetricSearchCV, or anything with its ``cv_results_``
+    parameter : str
+        For example ``output_penalty``, ``n_components`` or ``n_neighbors``.
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    ax
+    """
+    results = search.cv_results_
+    values = _parameter(results, parameter)
+    folds = sum(name.startswith("split") for name in results)
+    positions = _distinct(values)
+    best = []
+    for value in positions:
+        members = [row for row, found in enumerate(values) if found == value]
+        best.append(max(members, key=lambda row: np.nan_to_num(results["mean_test_score"][row], nan=-np.inf)))
+    error = results["std_test_score"][best] / np.sqrt(folds)
+    ax = _pyplot().figure(layout="constrained").add_subplot() if ax is None else ax
+    ax.errorbar(range(len(best)), results["mean_test_score"][best], yerr=error, marker="o", capsize=3, color=COLOURS[0])
+    ax.set_xticks(range(len(positions)), [_label(value) for value in positions])
+    ax.set_xlabel(parameter)
+    ax.set_ylabel("mean score (best over the rest)")
+    return ax
+
+
+def _parameter(results: Any, name: str) -> list[Any]:
+    """The values of a parameter for all candidates; None where the candidate's grid does not have it."""
+    columns = [column for column in results if column == f"param_{name}" or column.endswith(f"__{name}")]
+    if len(columns) != 1:
+        known = sorted(column.removeprefix("param_") for column in results if column.startswith("param_"))
+        raise ValueError(f"{name!r} names {len(columns)} parameters of the search; use one of {known}.")
+    return [None if value is np.ma.masked else value for value in results[columns[0]]]
+
+
+def _distinct(values: list[Any]) -> list[Any]:
+    """Each value once; numbers in order, before all else."""
+    numbers = sorted({value for value in values if isinstance(value, int | float | np.number)})
+    others = [value for value in values if not isinstance(value, int | float | np.number)]
+    return [*numbers, *(value for index, value in enumerate(others) if value not in others[:index])]
+
+
+def _label(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float | np.floating) else str(value)
 
 
 def _place(coordinates: Array, index: int) -> Array:
