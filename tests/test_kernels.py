@@ -19,6 +19,16 @@ def same_letters(s, t):
     return float(sum(a == b for a, b in zip(s, t, strict=False)))
 
 
+def test_the_additive_kernel_is_the_mean_over_features():
+    X, Z = points(5), points(4, seed=1)
+    expected = np.mean(
+        [oracles.gram_matrix(lambda x, z: oracles.gaussian(x, z, 0.7), X[:, [j]], Z[:, [j]]) for j in range(3)], axis=0
+    )
+    np.testing.assert_allclose(Scalar("additive", 0.7).cross(X, Z), expected, rtol=1e-12)
+    between = [np.linalg.norm(x - z) for i, x in enumerate(X) for z in X[:i]]
+    assert Scalar("additive").resolve(X, RNG).bandwidth == pytest.approx(np.median(between) / np.sqrt(3))
+
+
 @pytest.mark.parametrize(("name", "formula"), [("rbf", oracles.gaussian), ("laplacian", oracles.laplacian)])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_the_bandwidth_means_what_the_formula_says(name, formula, sparse):
@@ -55,6 +65,7 @@ def test_the_median_is_over_points_that_differ(name, order):
     between = [np.linalg.norm(x - z, order) for i, x in enumerate(X) for z in X[:i] if np.any(x != z)]
     assert Scalar(name).resolve(X, RNG).bandwidth == pytest.approx(np.median(between))
     assert Scalar(name, 2.5).resolve(X, RNG).bandwidth == 2.5
+    assert Scalar(name, "0.5*median").resolve(X, RNG).bandwidth == pytest.approx(np.median(between) / 2)
 
 
 def test_the_median_of_many_points_is_that_of_a_sample():
@@ -173,6 +184,8 @@ def test_the_strictest_part_decides_what_data_may_be():
         (lambda: Scalar("rbf", 0.0), "positive number"),
         (lambda: Scalar("rbf", np.inf), "positive number"),
         (lambda: Scalar("rbf", "mean"), "positive number"),
+        (lambda: Scalar("rbf", "-1*median"), "positive number"),
+        (lambda: Scalar("rbf", "two*median"), "positive number"),
         (lambda: Separable("rbf", [[1.0, 2.0], [2.0, 1.0]]), "smallest eigenvalue is -1"),
         (lambda: Separable("rbf", [[1.0, 2.0], [0.0, 1.0]]), "not symmetric"),
         (lambda: Diagonal([]), "at least one"),

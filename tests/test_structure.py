@@ -24,6 +24,7 @@ LAYERS = [
     "inputs",
     "models",
     "search",
+    "classifier",
     "datasets",
     "plots",
     "cli",

@@ -1,6 +1,7 @@
 """Supervised distance metric learning with kernels: a non-linear map into R^m and a Mahalanobis metric there."""
 
 from outmetric import kernels
+from outmetric.classifier import MetricClassifier
 from outmetric.metric import OutputMetric
 from outmetric.models import FixedKernelMetric, LearnedKernelMetric
 from outmetric.search import MetricSearchCV
@@ -8,4 +9,13 @@ from outmetric.solvers import Status
 
 __version__ = "0.1.0"
 
-__all__ = ["FixedKernelMetric", "LearnedKernelMetric", "MetricSearchCV", "OutputMetric", "Status", "__version__", "kernels"]
+__all__ = [
+    "FixedKernelMetric",
+    "LearnedKernelMetric",
+    "MetricClassifier",
+    "MetricSearchCV",
+    "OutputMetric",
+    "Status",
+    "__version__",
+    "kernels",
+]

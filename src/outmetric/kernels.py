@@ -54,12 +54,13 @@ class Scalar:
     Parameters
     ----------
     function : str, callable or "precomputed"
-        A name of `sklearn.metrics.pairwise.pairwise_kernels`; a function of two points (rows, or any objects) that returns a
-        number; a Gaussian-process kernel of scikit-learn; or "precomputed": the data are then kernel values, as in scikit-learn's
-        estimators ((n, n_train) arrays).
+        "additive", or a name of `sklearn.metrics.pairwise.pairwise_kernels`; a function of two points (rows, or any objects) that
+        returns a number; a Gaussian-process kernel of scikit-learn; or "precomputed": the data are then kernel values, as in
+        scikit-learn's estimators ((n, n_train) arrays).
     bandwidth : float or "median"
-        For "rbf", exp(-|x - x'|_2^2 / (2 bandwidth^2)), and "laplacian", exp(-|x - x'|_1 / bandwidth); other kernels ignore it.
-        "median" is the median distance between distinct training points.
+        For "rbf", exp(-|x - x'|_2^2 / (2 bandwidth^2)), "laplacian", exp(-|x - x'|_1 / bandwidth), and "additive", the mean over
+        features of exp(-(x_j - x'_j)^2 / (2 bandwidth^2)); other kernels ignore it. "median" is the median distance between
+        distinct training points ("additive": divided by the root of the number of features); "0.5*median" is a multiple of it.
     params : mapping, optional
         Further arguments of the function, such as ``degree`` for "poly". A ``gamma`` given here takes the bandwidth's place.
     pairwise : bool
@@ -78,26 +79,26 @@ class Scalar:
     """
 
     function: Any = "rbf"
-    bandwidth: float | Literal["median"] = "median"
+    bandwidth: float | str = "median"
     params: Mapping[str, Any] | None = None
     pairwise: bool = True
 
     def __post_init__(self) -> None:
         if isinstance(self.function, str):
-            known = [*sorted(PAIRWISE_KERNEL_FUNCTIONS), "precomputed"]
+            known = ["additive", *sorted(PAIRWISE_KERNEL_FUNCTIONS), "precomputed"]
             if self.function not in known:
                 raise ValueError(f"kernel {self.function!r} is not known; use one of {known}, a function, or an outmetric kernel.")
         elif not callable(self.function):
             raise ValueError(f"a scalar kernel is a name or a function, not {self.function!r}.")
-        number = isinstance(self.bandwidth, int | float | np.number)
-        if self.bandwidth != "median" and not (number and 0 < self.bandwidth < np.inf):
-            raise ValueError(f"bandwidth must be 'median' or a positive number, not {self.bandwidth!r}.")
+        number = median_factor(self.bandwidth) if isinstance(self.bandwidth, str) else self.bandwidth
+        if not isinstance(number, int | float | np.number) or not 0 < number < np.inf:
+            raise ValueError(f"bandwidth must be a positive number, 'median' or such as '0.5*median', not {self.bandwidth!r}.")
         if self.bandwidth != "median" and "gamma" in (self.params or {}):
             raise ValueError(f"give either bandwidth={self.bandwidth} or gamma={(self.params or {})['gamma']}, not both.")
 
     @property
     def has_bandwidth(self) -> bool:
-        return self.function in ("rbf", "laplacian") and "gamma" not in (self.params or {})
+        return self.function in ("rbf", "laplacian", "additive") and "gamma" not in (self.params or {})
 
     @property
     def needs_positive(self) -> bool:
@@ -113,9 +114,11 @@ class Scalar:
 
     def resolve(self, X: Any, rng: np.random.Generator) -> Scalar:
         """The same kernel with ``bandwidth="median"`` replaced by the number for these training points."""
-        if not (self.has_bandwidth and self.bandwidth == "median"):
+        if not (self.has_bandwidth and isinstance(self.bandwidth, str)):
             return self
-        return replace(self, bandwidth=median_distance(X, self.function, rng))
+        factor = median_factor(self.bandwidth)
+        assert factor is not None  # checked in the constructor
+        return replace(self, bandwidth=factor * median_distance(X, self.function, rng))
 
     def gram(self, X: Any) -> Array:
         """The symmetric (n, n) matrix of kernel values between training points."""
@@ -172,6 +175,8 @@ class Scalar:
                 )
             return values
         params = dict(self.params or {})
+        if self.function == "additive":
+            return _additive(X, Z, float(self.bandwidth))
         if self.has_bandwidth:
             params["gamma"] = 0.5 / float(self.bandwidth) ** 2 if self.function == "rbf" else 1 / float(self.bandwidth)
         other = None if X is Z else Z
@@ -185,11 +190,31 @@ class Scalar:
         return to_array(pairwise_kernels(X, other, metric=self.function, **params))
 
 
+def _additive(X: Array, Z: Array, bandwidth: float) -> Array:
+    """The mean over features of a Gaussian in each."""
+    total = np.zeros((len(X), len(Z)), dtype=np.result_type(X, Z))
+    for x, z in zip(X.T, Z.T, strict=True):
+        total += np.exp(-0.5 * (np.subtract.outer(x, z) / bandwidth) ** 2)
+    total /= X.shape[1]
+    return total
+
+
+def median_factor(bandwidth: str) -> float | None:
+    """1 for "median", 0.5 for "0.5*median", None for anything else."""
+    factor, star, word = bandwidth.rpartition("*")
+    if word.strip() != "median":
+        return None
+    try:
+        return float(factor) if star else 1.0
+    except ValueError:
+        return None
+
+
 def median_distance(X: Any, kernel: str, rng: np.random.Generator) -> float:
     """The median distance, in the kernel's norm, over pairs of points that do not coincide."""
     if n_points(X) > MEDIAN_POINTS:
         X = X[rng.choice(n_points(X), MEDIAN_POINTS, replace=False)]
-    if kernel == "rbf":
+    if kernel != "laplacian":
         X = X if scipy.sparse.issparse(X) else X - _origin(X)
         distances = euclidean_distances(X, squared=True)
         # Computed by |x|^2 - 2 x'z + |z|^2, squared distances are wrong by a few units of round-off of these terms.
@@ -206,7 +231,8 @@ def median_distance(X: Any, kernel: str, rng: np.random.Generator) -> float:
             "bandwidth='median' has no distance to work with: all training points coincide, or their distances are not "
             f"representable (largest deviation from the mean: {largest:.3g}). Rescale the data or give a bandwidth."
         )
-    return float(np.median(distinct, overwrite_input=True))
+    median = float(np.median(distinct, overwrite_input=True))
+    return median / np.sqrt(X.shape[1]) if kernel == "additive" else median
 
 
 def _origin(X: Array) -> Array:

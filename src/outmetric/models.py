@@ -319,11 +319,12 @@ class FixedKernelMetric(_KernelMetric):
         Dimension m of the output space, which bounds the rank of the metric. Default: classes - 1, the number of real targets,
         or the number of outputs of the kernel. Components beyond what the targets span stay zero.
     kernel : str, callable, Scalar or MatrixKernel
-        A name of scikit-learn's pairwise kernels, a function of two points (any objects), "precomputed", or any kernel of
-        `outmetric.kernels`.
+        "additive" (a Gaussian in each feature, averaged), a name of scikit-learn's pairwise kernels, a function of two points (any
+        objects), "precomputed", or any kernel of `outmetric.kernels`.
     bandwidth : float, "median" or sequence of m of those
         For "rbf", exp(-|x-x'|_2^2 / (2 bandwidth^2)), and "laplacian", exp(-|x-x'|_1 / bandwidth). "median": the median distance
-        between distinct training points. A sequence makes the paper's diagonal kernel, one spread for each component.
+        between distinct training points, of which "0.5*median" is a multiple. A sequence makes the paper's diagonal kernel, one
+        spread for each component.
     kernel_params : dict, optional
         Further arguments of the kernel function; a ``gamma`` here takes the place of the bandwidth.
     collocation_weight : float or "auto"
@@ -455,11 +456,11 @@ class LearnedKernelMetric(_KernelMetric):
         Dimension m of the output space, which bounds the rank of the metric. Default: classes - 1, or the number of real targets.
         Components beyond what the targets span stay zero.
     kernel : str, callable or Scalar
-        A name of scikit-learn's pairwise kernels, a function of two points (any objects), "precomputed", or an
-        `outmetric.kernels.Scalar`.
+        "additive" (a Gaussian in each feature, averaged), a name of scikit-learn's pairwise kernels, a function of two points (any
+        objects), "precomputed", or an `outmetric.kernels.Scalar`.
     bandwidth : float or "median"
         For "rbf", exp(-|x-x'|_2^2 / (2 bandwidth^2)), and "laplacian", exp(-|x-x'|_1 / bandwidth). "median": the median distance
-        between distinct training points.
+        between distinct training points, of which "0.5*median" is a multiple.
     kernel_params : dict, optional
         Further arguments of the kernel function; a ``gamma`` here takes the place of the bandwidth.
     collocation_weight : float or "auto"

@@ -93,7 +93,7 @@ def search_map(search: Any, *, x: str = "bandwidth", y: str = "regression_weight
     ax.set_ylabel(y)
     ax.figure.colorbar(image, ax=ax, label="mean score (best over the rest)")
     best = np.unravel_index(np.nanargmax(scores), scores.shape)
-    ax.plot(best[1], best[0], marker="o", markersize=11, markerfacecolor="none", markeredgecolor="white", markeredgewidth=2)
+    ax.plot(best[1], best[0], marker="o", markersize=11, markerfacecolor="none", markeredgecolor="black", markeredgewidth=2)
     return ax
 
 

@@ -202,7 +202,7 @@ class MetricSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin, Base
 
     def predict_proba(self, X: Any) -> Array:
         """Smoothed votes of the neighbours, (votes + 1/2) / (n_neighbors + classes/2), shape (n, classes)."""
-        return _smoothed(self._votes(X), self.n_neighbors_)
+        return smoothed_votes(self._votes(X), self.n_neighbors_)
 
     def predict(self, X: Any) -> Array:
         """The class with most votes; of several the first."""
@@ -440,7 +440,8 @@ def neighbour_votes(train: Array, labels: Array, new: Array, neighbours: Array, 
     return votes
 
 
-def _smoothed(votes: Array, neighbours: Any) -> Array:
+def smoothed_votes(votes: Array, neighbours: Any) -> Array:
+    """Probabilities (votes + 1/2) / (n_neighbors + classes/2), which no class is ever denied."""
     return np.asarray((votes + 0.5) / (neighbours + votes.shape[-1] / 2))
 
 
@@ -454,7 +455,7 @@ def _balanced_accuracy(votes: Array, neighbours: Array, truth: Array) -> Array:
 
 
 def _log_likelihood(votes: Array, neighbours: Array, truth: Array) -> Array:
-    probabilities = _smoothed(votes, neighbours[:, None, None])
+    probabilities = smoothed_votes(votes, neighbours[:, None, None])
     return np.asarray(np.mean(np.log(probabilities[..., np.arange(len(truth)), truth]), axis=-1))
 
 
@@ -478,7 +479,7 @@ class _Voters(ClassifierMixin, BaseEstimator):
 
 
 def _by_scorer(votes: Array, neighbours: Array, truth: Array, *, scorer: Any, classes: Array) -> Array:
-    probabilities = _smoothed(votes, neighbours[:, None, None])
+    probabilities = smoothed_votes(votes, neighbours[:, None, None])
     nothing = np.zeros((len(truth), 1))
     return np.array([[scorer(_Voters(classes, one), nothing, classes[truth]) for one in row] for row in probabilities])
 

@@ -1,0 +1,391 @@
+"""The classifier that needs no settings: everything is chosen by cross-validation on the training data.
+
+It searches over how features are scaled, the kernel, how strongly informative features are favoured, the model and its weights
+(`outmetric.search`), and keeps a small committee of the best maps, whose smoothed neighbour votes are averaged.
+"""
+
+from __future__ import annotations
+
+import html
+import sys
+import time
+import warnings
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, clone
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.model_selection import KFold, RepeatedStratifiedKFold, train_test_split
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import OneHotEncoder, QuantileTransformer, StandardScaler
+from sklearn.utils import _safe_indexing, check_random_state, estimator_html_repr
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from outmetric.inputs import check_number
+from outmetric.models import FixedKernelMetric, LearnedKernelMetric
+from outmetric.operators import Array
+from outmetric.search import MetricSearchCV, smoothed_votes
+
+KERNELS = ("rbf", "laplacian", "additive")
+POWERS = (0.0, 0.25, 0.5, 1.0)
+# The additive kernel takes time proportional to the number of features.
+ADDITIVE_FEATURES = 64
+COARSE = {"bandwidth": ["0.35*median", "0.7*median", "1.4*median"], "regression_weight": [0.3, 3.0, 30.0]}
+FINE = {
+    "bandwidth": ["0.25*median", "0.5*median", "1*median", "2*median"],
+    "regression_weight": [0.1, 1.0, 10.0, 100.0],
+    "collocation_weight": ["auto", 0.0],
+}
+# How many preparations are looked at more closely, and how many maps vote in the end.
+REFINED = 4
+COMMITTEE = 25
+# More samples than this are not searched on; then a smaller committee is fitted on all of them.
+SEARCHED_SAMPLES = 2000
+LARGE_COMMITTEE = 5
+# Below this many samples the folds are drawn twice: choices by few validation points are noisy.
+FEW_SAMPLES = 250
+
+
+class FeatureWeights(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Multiply each feature by R2^power, where R2 is the share of its variance that the classes explain.
+
+    Parameters
+    ----------
+    power : float
+        0 leaves the features alone.
+
+    Attributes
+    ----------
+    weights_ : array of shape (n_features,)
+        Relative to the largest.
+    """
+
+    def __init__(self, power: float = 0.5) -> None:
+        self.power = power
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn the weights."""
+        X = validate_data(self, X, dtype=[np.float64, np.float32])
+        labels = np.unique(column_or_1d(y), return_inverse=True)[1]
+        sizes = np.bincount(labels)
+        means = np.array([X[labels == label].mean(axis=0) for label in range(len(sizes))])
+        between = sizes @ (means - X.mean(axis=0)) ** 2 / len(X)
+        total = X.var(axis=0)
+        explained = np.divide(between, total, out=np.zeros_like(total), where=total > 0)
+        largest = explained.max(initial=0.0)
+        self.weights_ = (explained / largest) ** self.power if largest > 0 else np.ones_like(total)
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """The weighted features."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        return np.asarray(X * self.weights_.astype(X.dtype))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """One way to map the data that was scored, with the number of neighbours that vote, and its cross-validated score.
+
+    The map is ``pipeline`` with ``params``; ``description`` says the same for people.
+    """
+
+    pipeline: Any
+    params: dict[str, Any]
+    n_neighbors: int
+    score: float
+    description: dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """A candidate fitted on all training data, with its voters."""
+
+    candidate: Candidate
+    pipeline: Any
+    voters: KNeighborsClassifier
+
+    def probabilities(self, X: Any) -> Array:
+        shares = self.voters.predict_proba(self.pipeline.transform(X))
+        return smoothed_votes(np.rint(shares * self.candidate.n_neighbors), self.candidate.n_neighbors)
+
+
+class MetricClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
+    """A nearest-neighbour classifier in learned metrics that chooses all its settings itself.
+
+    By cross-validated log-loss of smoothed votes it chooses the scaling of features (standard or by quantiles), the kernel
+    (Gaussian, Laplacian or additive), supervised feature weights, the model, all its weights and the number of neighbours. The
+    votes of the 25 best candidates are averaged; the best one serves `transform`. With more than 2000 samples the choice is made on
+    a random, stratified 2000 of them, and the 5 best candidates vote.
+
+    Tables may have numeric and categorical columns (anything that is not a number: encoded one-hot, a missing value and categories
+    unknown at training time count as "none of these"), and missing numbers (replaced by the median, with a column that says so).
+
+    Parameters
+    ----------
+    time_budget : float, optional
+        Seconds after which no further settings are tried; the search goes from simple to elaborate preparations. Default: try all.
+    random_state : int, RandomState or None
+        For the folds.
+    n_jobs : int, optional
+        Through joblib.
+    verbose : bool
+        Tell on stderr what is tried.
+
+    Attributes
+    ----------
+    classes_ : array
+    candidates_ : list of Candidate
+        All that was tried, best first.
+    committee_ : list of Member
+        Those that vote, best first.
+    best_estimator_ : Pipeline
+        The best map, fitted on all data.
+    best_score_ : float
+        Its cross-validated log-likelihood per sample; optimistic, since it is the best of many.
+
+    Examples
+    --------
+    >>> from outmetric import MetricClassifier
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = MetricClassifier(time_budget=2, random_state=0).fit(X[::2], y[::2])
+    >>> model.score(X[1::2], y[1::2]) > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        time_budget: float | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.time_budget = time_budget
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Choose everything and fit.
+
+        Parameters
+        ----------
+        X : array or DataFrame of shape (n, d)
+        y : array of shape (n,)
+            Class labels.
+        """
+        began = time.perf_counter()
+        if self.time_budget is not None:
+            check_number("time_budget", self.time_budget, positive=True)
+        X = self._check_table(X, reset=True)
+        if y is None:
+            raise ValueError("MetricClassifier requires y to be passed, but the target y is None.")
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        if len(y) != len(X):
+            raise ValueError(f"Found input variables with inconsistent numbers of samples: {[len(X), len(y)]}")
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y has one class only ({self.classes_[0]}); MetricClassifier needs at least two classes.")
+        rng = check_random_state(self.random_state)
+        encoder = _encoder(X)
+        some = _some_rows(labels, rng)
+        X_some, labels_some = _safe_indexing(X, some), labels[some]
+        folds = _folds(labels_some, rng)
+        width = X.shape[1] if encoder is None else encoder.fit_transform(X).shape[1]
+
+        def out_of_time() -> bool:
+            return self.time_budget is not None and time.perf_counter() - began > self.time_budget
+
+        found: list[Candidate] = []
+        preparations = [
+            (scaling, kernel, power)
+            for power in POWERS
+            for kernel in KERNELS
+            for scaling in ("standard", "quantile")
+            if kernel != "additive" or width <= ADDITIVE_FEATURES
+        ]
+        for preparation in preparations:
+            if found and out_of_time():
+                break
+            found += self._search(preparation, [(LearnedKernelMetric(), COARSE)], encoder, X_some, labels_some, folds)
+        best: dict[Any, float] = {}
+        for candidate in found:
+            key = tuple(candidate.description[name] for name in ("scaling", "kernel", "power"))
+            best[key] = max(candidate.score, best.get(key, -np.inf))
+        refinements = [
+            (LearnedKernelMetric(), {**FINE, "n_components": _component_counts(len(self.classes_))}),
+            (FixedKernelMetric(), {**FINE, "metric_ridge": [0.3, 3.0]}),
+        ]
+        for preparation in sorted(best, key=lambda key: -best[key])[:REFINED]:
+            if out_of_time():
+                break
+            found += self._search(preparation, refinements, encoder, X_some, labels_some, folds)
+        self.candidates_ = sorted(found, key=lambda candidate: -candidate.score)
+        self.best_score_ = self.candidates_[0].score
+        size = COMMITTEE if len(some) == len(labels) else LARGE_COMMITTEE
+        self.committee_ = [_member(candidate, X, labels) for candidate in _committee(self.candidates_, size)]
+        self.best_estimator_ = self.committee_[0].pipeline
+        self.n_preparations_ = len(best)
+        self.search_time_ = time.perf_counter() - began
+        return self
+
+    def predict_proba(self, X: Any) -> Array:
+        """The committee's mean of smoothed neighbour votes, shape (n, classes)."""
+        check_is_fitted(self)
+        X = self._check_table(X, reset=False)
+        return np.asarray(np.mean([member.probabilities(X) for member in self.committee_], axis=0))
+
+    def predict(self, X: Any) -> Array:
+        """The most probable class."""
+        probabilities = self.predict_proba(X)
+        return np.asarray(self.classes_[probabilities.argmax(axis=1)])
+
+    def transform(self, X: Any) -> Array:
+        """Coordinates of the best map: Euclidean distance there is the learned metric."""
+        check_is_fitted(self)
+        return np.asarray(self.best_estimator_.transform(self._check_table(X, reset=False)))
+
+    def summary(self) -> str:
+        """What was chosen, as text."""
+        check_is_fitted(self)
+        lines = [
+            f"MetricClassifier: {len(self.committee_)} maps vote; {len(self.candidates_)} candidates from {self.n_preparations_} "
+            f"preparations of the data were compared in {self.search_time_:.1f} s.",
+            "cross-validated log-likelihood per sample, and settings of the best:",
+        ]
+        for member in self.committee_[:5]:
+            settings = ", ".join(f"{name} {value}" for name, value in member.candidate.description.items())
+            lines.append(f"  {member.candidate.score:8.4f}  {settings}, {member.candidate.n_neighbors} neighbours")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """scikit-learn's diagram of the best pipeline, above it the summary."""
+        if not hasattr(self, "committee_"):
+            return str(estimator_html_repr(self))
+        return f"<pre>{html.escape(self.summary())}</pre>{estimator_html_repr(self.best_estimator_)}"
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _check_table(self, X: Any, *, reset: bool) -> Any:
+        if hasattr(X, "columns") and hasattr(X, "dtypes"):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            if reset and len(X) < 2:
+                raise ValueError(f"at least 2 rows are needed; n_samples = {len(X)} came.")
+            return X
+        return validate_data(
+            self,
+            X,
+            reset=reset,
+            dtype=np.float64,
+            ensure_all_finite="allow-nan",
+            ensure_min_samples=2 if reset else 1,
+        )
+
+    def _search(
+        self,
+        preparation: tuple[str, str, float],
+        models: list[tuple[Any, dict[str, Any]]],
+        encoder: Any,
+        X: Any,
+        labels: Array,
+        folds: Any,
+    ) -> list[Candidate]:
+        """The candidates of one way to prepare the data, scored."""
+        scaling, kernel, power = preparation
+        if self.verbose:
+            print(f"[MetricClassifier] {scaling} scaling, {kernel} kernel, feature weights R2^{power:g}", file=sys.stderr)
+        scaler = (
+            StandardScaler() if scaling == "standard" else QuantileTransformer(n_quantiles=int(np.clip(len(labels) // 2, 2, 200)))
+        )
+        steps = [("encode", encoder)] if encoder is not None else []
+        steps += [("scale", scaler), ("weigh", FeatureWeights(power))]
+        found = []
+        for metric, grid in models:
+            pipeline = Pipeline([*steps, ("metric", clone(metric).set_params(kernel=kernel))])
+            search = MetricSearchCV(
+                pipeline, {f"metric__{name}": values for name, values in grid.items()}, cv=folds, refit=False, n_jobs=self.n_jobs
+            )
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of single candidates; the committee's members are fitted with warnings on
+                search.fit(X, labels)
+            name = "learned" if isinstance(metric, LearnedKernelMetric) else "fixed"
+            for params, score in zip(search.cv_results_["params"], search.cv_results_["mean_test_score"], strict=True):
+                own = {key: value for key, value in params.items() if key != "n_neighbors"}
+                described = {"scaling": scaling, "kernel": kernel, "power": power, "model": name}
+                described |= {key.removeprefix("metric__"): value for key, value in own.items()}
+                found.append(Candidate(pipeline, own, params["n_neighbors"], float(score), described))
+        return [candidate for candidate in found if np.isfinite(candidate.score)]
+
+
+def _folds(labels: Array, rng: np.random.RandomState) -> list[tuple[Array, Array]]:
+    """Five stratified folds (fewer for small classes), drawn twice if samples are few."""
+    smallest = int(np.bincount(labels).min())
+    indices = np.zeros(len(labels))
+    if smallest < 2:
+        return list(KFold(min(5, len(labels)), shuffle=True, random_state=rng).split(indices))
+    repeats = 2 if len(labels) < FEW_SAMPLES else 1
+    splitter = RepeatedStratifiedKFold(n_splits=min(5, smallest), n_repeats=repeats, random_state=rng)
+    return list(splitter.split(indices, labels))
+
+
+def _component_counts(n_classes: int) -> list[int | None]:
+    return [None] if n_classes <= 3 else [None, max(2, n_classes // 2)]
+
+
+def _some_rows(labels: Array, rng: np.random.RandomState) -> Array:
+    """All rows, or a stratified random choice of as many as the search takes."""
+    rows = np.arange(len(labels))
+    if len(rows) <= SEARCHED_SAMPLES:
+        return rows
+    try:
+        return np.sort(train_test_split(rows, train_size=SEARCHED_SAMPLES, stratify=labels, random_state=rng)[0])
+    except ValueError:  # a class with one member cannot be stratified
+        return np.sort(rng.permutation(rows)[:SEARCHED_SAMPLES])
+
+
+def _committee(candidates: list[Candidate], size: int) -> list[Candidate]:
+    """The best candidates, each map once: with the number of neighbours that serves it best."""
+    chosen: dict[Any, Candidate] = {}
+    for candidate in candidates:
+        chosen.setdefault(tuple(sorted((name, str(value)) for name, value in candidate.description.items())), candidate)
+        if len(chosen) == size:
+            break
+    return list(chosen.values())
+
+
+def _member(candidate: Candidate, X: Any, labels: Array) -> Member:
+    fitted = clone(candidate.pipeline).set_params(**candidate.params).fit(X, labels)
+    return Member(candidate, fitted, KNeighborsClassifier(candidate.n_neighbors).fit(fitted.transform(X), labels))
+
+
+def _encoder(X: Any) -> ColumnTransformer | SimpleImputer | None:
+    """How a table becomes numbers: None if it already is one without gaps."""
+    if not hasattr(X, "columns"):
+        return SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True) if np.isnan(X).any() else None
+    kinds = {name: np.asarray(X[name]).dtype.kind for name in X.columns}
+    unusable = [name for name, kind in kinds.items() if kind in "mMc"]
+    if unusable:
+        raise ValueError(f"columns {unusable} hold dates or complex numbers; turn them into numbers or categories first.")
+    numbers = [name for name, kind in kinds.items() if kind in "fiu"]
+    others = [name for name in X.columns if name not in numbers]
+    one_hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    impute = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
+    return ColumnTransformer([("numbers", impute, numbers), ("categories", one_hot, others)])

@@ -1,0 +1,205 @@
+"""Does the settings-free classifier choose, vote and explain as it says, on any table?"""
+
+import pickle
+
+import numpy as np
+import pandas
+import polars
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris, load_wine
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import Pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from outmetric import LearnedKernelMetric, MetricClassifier, MetricSearchCV, classifier
+from outmetric.classifier import FeatureWeights
+
+QUICK = {"time_budget": 1e-3, "random_state": 0}  # one preparation only
+
+
+@pytest.fixture(scope="module")
+def wine():
+    X, y = load_wine(return_X_y=True, as_frame=True)
+    order = np.random.default_rng(0).permutation(len(y))
+    return X.iloc[order[:90]], y.iloc[order[:90]], X.iloc[order[90:]], y.iloc[order[90:]]
+
+
+@pytest.fixture(scope="module")
+def fitted(wine):
+    X, y, _, _ = wine
+    return MetricClassifier(**QUICK).fit(X, y)
+
+
+def test_feature_weights_are_shares_of_explained_variance():
+    X, y = load_iris(return_X_y=True)
+    shares = []
+    for column in X.T:
+        within = sum(np.sum((column[y == label] - column[y == label].mean()) ** 2) for label in range(3))
+        shares.append(1 - within / np.sum((column - column.mean()) ** 2))
+    for power in (0.0, 0.25, 1.0):
+        weights = FeatureWeights(power).fit(X, y)
+        np.testing.assert_allclose(weights.weights_, (np.array(shares) / max(shares)) ** power)
+        np.testing.assert_allclose(weights.transform(X), X * weights.weights_)
+    constant = np.column_stack([X, np.ones(len(X))])
+    assert FeatureWeights(0.5).fit(constant, y).weights_[-1] == 0
+    np.testing.assert_array_equal(FeatureWeights(0.5).fit(np.ones((4, 2)), [0, 1, 0, 1]).weights_, 1)
+
+
+def test_feature_weights_are_learned_inside_each_fold():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 200)), np.arange(60) % 2  # nothing to learn, but much to overfit
+    pipeline = Pipeline([("weigh", FeatureWeights(1.0)), ("metric", LearnedKernelMetric())])
+    ours = MetricSearchCV(pipeline, {"metric__regression_weight": [3.0]}, n_neighbors=[5], scoring="accuracy", cv=3).fit(X, y)
+    theirs = GridSearchCV(
+        Pipeline([*pipeline.steps, ("vote", KNeighborsClassifier())]), {"metric__regression_weight": [3.0]}, cv=3
+    ).fit(X, y)
+    assert ours.best_score_ == pytest.approx(theirs.best_score_)
+    assert ours.best_score_ < 0.7
+    leaking = MetricSearchCV(LearnedKernelMetric(), {}, n_neighbors=[5], scoring="accuracy", cv=3)
+    assert leaking.fit(FeatureWeights(1.0).fit_transform(X, y), y).best_score_ > ours.best_score_ + 0.1
+
+
+def test_the_whole_search_on_a_small_table(wine):
+    X, y, X_new, y_new = wine
+    model = MetricClassifier(random_state=0).fit(X, y)
+    euclidean = KNeighborsClassifier().fit(X, y).score(X_new, y_new)
+    assert model.score(X_new, y_new) > euclidean + 0.1
+    assert model.n_preparations_ == 24
+    assert len(model.committee_) == 25
+    scores = [candidate.score for candidate in model.candidates_]
+    assert scores == sorted(scores, reverse=True)
+    assert model.best_score_ == scores[0] == model.committee_[0].candidate.score
+    descriptions = [str(member.candidate.description) for member in model.committee_]
+    assert len(set(descriptions)) == 25
+    assert {"fixed", "learned"} == {candidate.description["model"] for candidate in model.candidates_}
+
+
+def test_probabilities_are_the_mean_of_smoothed_votes(fitted, wine):
+    _, _, X_new, _ = wine
+    probabilities = fitted.predict_proba(X_new)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+    members = []
+    for member in fitted.committee_:
+        votes = member.voters.predict_proba(member.pipeline.transform(X_new)) * member.voters.n_neighbors
+        members.append((votes + 0.5) / (member.voters.n_neighbors + 1.5))
+    np.testing.assert_allclose(probabilities, np.mean(members, axis=0))
+    np.testing.assert_array_equal(fitted.predict(X_new), fitted.classes_[probabilities.argmax(axis=1)])
+    np.testing.assert_allclose(fitted.transform(X_new), fitted.best_estimator_.transform(X_new))
+
+
+def test_the_time_budget_ends_the_search_not_the_fit(fitted):
+    assert fitted.n_preparations_ == 1
+    assert {candidate.description["kernel"] for candidate in fitted.candidates_} == {"rbf"}
+
+
+def test_the_random_state_decides_the_folds(wine):
+    X, y, X_new, _ = wine
+    one, two = (MetricClassifier(**QUICK).fit(X, y).predict_proba(X_new) for _ in range(2))
+    np.testing.assert_array_equal(one, two)
+    other = MetricClassifier(time_budget=1e-3, random_state=1).fit(X, y)
+    assert other.best_score_ != MetricClassifier(**QUICK).fit(X, y).best_score_
+
+
+@pytest.fixture
+def table():
+    rng = np.random.default_rng(0)
+    y = np.arange(80) % 2
+    frame = pandas.DataFrame(
+        {
+            "size": rng.normal(size=80) + y,
+            "gaps": np.where(rng.random(80) < 0.3, np.nan, y + rng.normal(size=80)),
+            "colour": np.where(rng.random(80) < 0.8, np.array(["red", "blue"])[y], "green"),
+            "flag": rng.random(80) < 0.5,
+            "kind": pandas.Categorical(rng.choice(["a", "b"], 80)),
+        }
+    )
+    frame.loc[::9, "colour"] = None
+    return frame, np.array(["no", "yes"])[y]
+
+
+def test_categories_and_gaps(table):
+    X, y = table
+    model = MetricClassifier(**QUICK).fit(X.iloc[:60], y[:60])
+    assert model.score(X.iloc[60:], y[60:]) > 0.7
+    strange = X.iloc[60:].copy()
+    strange["colour"] = "never seen"
+    strange["size"] = np.nan
+    assert np.isfinite(model.predict_proba(strange)).all()
+    encoded = model.best_estimator_.named_steps["encode"].get_feature_names_out()
+    assert {"numbers__missingindicator_gaps", "categories__colour_red"} <= set(encoded)
+
+
+def test_polars_frames(table):
+    X, y = table
+    frame = polars.from_pandas(X[["size", "gaps", "colour"]])
+    model = MetricClassifier(**QUICK).fit(frame[:60], y[:60])
+    assert model.score(frame[60:], y[60:]) > 0.7
+
+
+def test_arrays_with_gaps():
+    X, y = load_iris(return_X_y=True)
+    X = X.copy()
+    X[::7, 2] = np.nan
+    model = MetricClassifier(**QUICK).fit(X[::2], y[::2])
+    assert model.score(X[1::2], y[1::2]) > 0.9
+
+
+def test_many_samples_are_searched_on_a_part(monkeypatch, wine):
+    X, y, X_new, y_new = wine
+    monkeypatch.setattr(classifier, "SEARCHED_SAMPLES", 60)
+    model = MetricClassifier(**QUICK).fit(X, y)
+    assert len(model.committee_) == 5
+    assert model.committee_[0].voters.n_samples_fit_ == 90
+    assert model.score(X_new, y_new) > 0.9
+    rare = np.zeros(90, dtype=int)
+    rare[0], rare[1:40] = 2, 1
+    assert MetricClassifier(**QUICK).fit(X, rare).classes_.tolist() == [0, 1, 2]
+
+
+def test_it_tells_what_it_chose(fitted):
+    text = fitted.summary()
+    assert "maps vote" in text
+    assert "scaling standard, kernel rbf" in text
+    assert "maps vote" in fitted._repr_html_()
+    assert "<pre>" in fitted._repr_mimebundle_()["text/html"]
+    assert "MetricClassifier" in MetricClassifier()._repr_html_()
+
+
+def test_progress_goes_to_stderr(wine, capsys):
+    X, y, _, _ = wine
+    MetricClassifier(verbose=True, **QUICK).fit(X, y)
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "standard scaling, rbf kernel" in told.err
+
+
+def test_it_survives_pickling_and_cloning(fitted, wine):
+    _, _, X_new, _ = wine
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(again.predict_proba(X_new), fitted.predict_proba(X_new))
+    assert clone(fitted).get_params() == fitted.get_params()
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "settings", "message"),
+    [
+        (np.ones((4, 2)), [0, 0, 0, 0], {}, "one class only"),
+        (np.ones((4, 2)), [0, 1, 0, 1], {"time_budget": -1}, "time_budget must be a finite number > 0"),
+        (pandas.DataFrame({"when": pandas.to_datetime(["2020-01-01"] * 4)}), [0, 1, 0, 1], {}, r"columns \['when'\] hold dates"),
+        (np.ones((4, 2)), None, {}, "requires y"),
+        (np.ones((4, 2)), [0, 1, 0], {}, "inconsistent numbers of samples"),
+        (np.array([[1.0], [np.inf], [2.0], [3.0]]), [0, 1, 0, 1], {}, "infinity"),
+        (np.eye(4), [0.1, 0.2, 0.3, 0.4], {}, "Unknown label type"),
+    ],
+)
+def test_bad_input(X, y, settings, message):
+    with pytest.raises(ValueError, match=message):
+        MetricClassifier(**settings).fit(X, y)
+
+
+@parametrize_with_checks([MetricClassifier(**QUICK), FeatureWeights()])
+@pytest.mark.filterwarnings("ignore")
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)
