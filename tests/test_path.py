@@ -112,6 +112,42 @@ def test_the_iteration_limit_is_told(shared):
     assert not maps.converged.any()
 
 
+@pytest.mark.filterwarnings("ignore:LearnedKernelMetric.*max_iter")
+@pytest.mark.parametrize("max_iter", [1, 2])
+def test_the_last_iterate_is_one_that_was_evaluated(shared, similarity, max_iter):
+    # The first two iterates are plain in both loops.
+    maps = shared.maps(simplex(3, 2)[LABELS], np.array([1.0]), LearnedBatch(np.array([1e-3])), tol=0.0, max_iter=max_iter)
+    single = LearnedKernelMetric(
+        bandwidth=1.0, similarity=similarity[0], collocation_weight=RATIO, regression_weight=1.0, output_penalty=1e-3, tol=0.0
+    ).set_params(max_iter=max_iter)
+    np.testing.assert_allclose(maps.train[0], single.fit(TRAIN, LABELS).transform(TRAIN), atol=1e-9)
+
+
+def test_a_step_that_raises_the_objective_is_taken_back():
+    class Counting(LearnedBatch):
+        def advance(self, learned, batch, residual):
+            optimality, objective, following = super().advance(learned, batch, residual)
+            values.append(float(objective[0]))
+            return optimality, objective, following
+
+        def take(self, active):
+            return Counting(self.penalties[active])
+
+        def admits(self, learned):
+            return np.ones(len(learned), dtype=bool)
+
+    kernel = Scalar("rbf", 1.0)
+    gram = kernel.gram(TRAIN)
+    shared = Decomposition(gram, gram, ClassSimilarity(LABELS), RATIO)
+    for penalty in (1e-6, 1e-2, 1e2, 1e6):
+        values: list[float] = []
+        shared.maps(simplex(3, 2)[LABELS], np.array([100.0]), Counting(np.array([penalty])), tol=1e-14, max_iter=200)
+        best = np.minimum.accumulate(values)
+        # After a step up the next one is below everything seen before it.
+        up = np.flatnonzero(np.diff(values) > 1e-9 * abs(values[-1]))
+        assert all(values[k + 2] <= best[k] * (1 + 1e-12) for k in up if k + 2 < len(values))
+
+
 def test_an_indefinite_kernel_is_refused():
     with pytest.raises(ValueError, match="smallest eigenvalue is -"):
         Decomposition(np.eye(3) - 0.9, np.eye(3), ClassSimilarity(np.array([0, 1, 1])), 0.1)

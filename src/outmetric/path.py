@@ -22,14 +22,21 @@ from outmetric.operators import Array, check_psd, psd_tolerance
 from outmetric.targets import Similarity
 from outmetric.training import metric_minimiser, output_minimiser
 
+# The largest share of 1 that round-off may have in 1 + lambda w a.
+SOUND = 0.1
+
 
 @dataclass(frozen=True, eq=False)
 class Maps:
-    """The coordinates of training and new points for each candidate of a batch: (candidates, points, m)."""
+    """The coordinates of training and new points for each candidate of a batch: (candidates, points, m).
+
+    ``sound`` is False for candidates whose weights blow the kernel's round-off up; a single fit would refuse them.
+    """
 
     train: Array
     new: Array
     converged: Array
+    sound: Array
 
 
 class Decomposition:
@@ -48,12 +55,14 @@ class Decomposition:
 
     def __init__(self, sample_gram: Array, cross_gram: Array, similarity: Similarity, weight_ratio: float) -> None:
         self.coupling = similarity.couple(1.0, weight_ratio)
-        # NumPy's eigh, not SciPy's: the products around it use NumPy's BLAS, and two pools of threads get in each other's way.
-        self.spectrum, self.basis = np.linalg.eigh(self.coupling.sandwich(sample_gram))
         tolerance = psd_tolerance(sample_gram.dtype)
+        # NumPy's eigh, not SciPy's: the products around it use NumPy's BLAS, and two pools of threads get in each other's way.
+        self.spectrum, self.basis = np.linalg.eigh(self.coupling.sandwich(np.asarray(sample_gram, dtype=np.float64)))
         if self.spectrum[0] < -tolerance * abs(self.spectrum[-1]):
             check_psd(sample_gram, "the kernel matrix", tolerance=tolerance)
-        self.spectrum = self.spectrum.clip(min=0)  # this cuts round-off only
+        # What is cut here is round-off; how much a candidate's weights would have made of it tells whether its map is sound.
+        self.round_off = max(0.0, -float(self.spectrum[0]))
+        self.spectrum = self.spectrum.clip(min=0)
         # F at the training points is K R D A = R'^-1 V diag(w) V'D A, and at new points K_new R D A.
         self.to_train = self.coupling.solve_factor(self.basis * self.spectrum, transpose=True)
         self.to_new = self.coupling.factor(cross_gram.T, transpose=True).T @ self.basis
@@ -71,17 +80,18 @@ class Decomposition:
         extrapolation = _Extrapolation(learned, step)
         converged = np.zeros(len(regression_weights), dtype=bool)
         active = np.arange(len(regression_weights))
-        for _ in range(max_iter):
+        for iteration in range(1, max_iter + 1):
             part, now = batch.take(active), step.take(active)
             residual = part.solve(now.weigh(learned[active]))
             optimality, objective, plain = now.advance(learned[active], part, residual)
             done = optimality <= tol
             converged[active[done]] = True
             active = active[~done]
-            if not len(active):
+            if not len(active) or iteration == max_iter:
                 break
             learned[active] = extrapolation.propose(active, learned[active], plain[~done], objective[~done])
-        return Maps(*self._coordinates(batch, step, learned), converged)
+        strength = regression_weights * np.linalg.eigvalsh(step.weigh(learned))[:, -1]
+        return Maps(*self._coordinates(batch, step, learned), converged, self.round_off * strength < SOUND)
 
     def _coordinates(self, batch: _Batch, step: BatchStep, learned: Array) -> tuple[Array, Array]:
         weights = step.weigh(learned)

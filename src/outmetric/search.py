@@ -10,17 +10,17 @@ import sys
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from numbers import Real
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import joblib
 import numpy as np
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, TransformerMixin, clone
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, FitFailedWarning, NotFittedError
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import ParameterGrid, ParameterSampler, check_cv
 from sklearn.neighbors import KNeighborsClassifier
@@ -33,25 +33,30 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from threadpoolctl import threadpool_limits
 
 from outmetric.inputs import check_points
-from outmetric.kernels import Separable
+from outmetric.kernels import Separable, median_factor
 from outmetric.models import FixedKernelMetric, LearnedKernelMetric
 from outmetric.operators import Array
 from outmetric.path import BatchStep, Decomposition, FixedBatch, LearnedBatch, Maps
+from outmetric.solvers import Status
 from outmetric.targets import target_rank
 
-# Candidates whose maps are held at once; more would not be faster.
+# Candidates that are trained together; more would not be faster.
 BATCH = 64
 # Distances held at once when neighbours are sought.
 DISTANCES = 2**22
 WEIGHTS = ("regression_weight", "collocation_weight", "metric_penalty", "metric_ridge", "output_penalty")
 TARGETS = ("n_components", "prototypes")
 
+# (votes, numbers of neighbours, true class indices, test data) -> scores, (candidates, numbers of neighbours).
+Score = Callable[[Array, Array, Array, Any], Array]
+
 
 class MetricSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin, BaseEstimator):
     """Choose the settings of a metric, and the number of neighbours that vote in it, by cross-validation.
 
-    Has the face of scikit-learn's `GridSearchCV` over a pipeline of the metric and `KNeighborsClassifier`, and the same scores, but
-    computes one eigendecomposition for each fold, kernel and ratio of weights, whatever the number of candidates.
+    Has the face of scikit-learn's `GridSearchCV` over a pipeline of the metric and `KNeighborsClassifier`, and the same scores
+    wherever the fits converge, but computes one eigendecomposition for each fold, kernel and ratio of weights, whatever the number
+    of candidates. A candidate that cannot be fitted gets no score (NaN, and a warning). `score` is accuracy.
 
     Parameters
     ----------
@@ -82,7 +87,7 @@ class MetricSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin, Base
     ----------
     best_params_ : dict
         For the estimator. Of candidates with the same mean score the simplest is taken: fewer components, then a smaller
-        regression_weight, then a wider bandwidth, then more neighbours, then the first.
+        regression_weight, then a wider bandwidth (multiples of the median before numbers), then more neighbours, then the first.
     n_neighbors_ : int
     best_score_ : float
     best_index_ : int
@@ -93,7 +98,7 @@ class MetricSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin, Base
         candidates have in common. After an interrupt, candidates not scored yet hold NaN.
     n_splits_ : int
     n_decompositions_ : int
-        How many eigendecompositions all candidates needed, folds included.
+        How many eigendecompositions were shared, folds included; candidates that need a fit of their own do not count.
     classes_ : array
 
     Examples
@@ -145,6 +150,8 @@ class MetricSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin, Base
         groups : array of shape (n,), optional
             For splitters that keep groups together.
         """
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)  # nothing of an earlier fit may survive one that ends early
         if y is None:
             raise ValueError("MetricSearchCV requires y to be passed, but the target y is None.")
         X, y, groups = indexable(X, column_or_1d(y, warn=True), groups)
@@ -156,23 +163,21 @@ class MetricSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin, Base
             candidates = list(ParameterSampler(self.param_grid, self.n_iter, random_state=self.random_state))
         splits = list(check_cv(self.cv, y, classifier=True).split(X, y, groups))
         neighbours = _neighbour_counts(self.n_neighbors, min(len(train) for train, _ in splits))
-        groups = _shared_groups(self.estimator, candidates)
-        tasks = [_Task(fold, train, test, group) for fold, (train, test) in enumerate(splits) for group in groups]
+        shared, simplicity = _shared_groups(self.estimator, candidates, len(self.classes_))
+        # Kernel by kernel, so that an interrupt leaves whole candidates behind.
+        tasks = [_Task(fold, train, test, group) for group in shared for fold, (train, test) in enumerate(splits)]
         score = _score_function(self.scoring, self.classes_)
         table = _Table(candidates, neighbours, len(splits))
-        # Nearly all time is spent in NumPy, which lets other threads run.
-        run = Parallel(n_jobs=self.n_jobs, prefer="threads", return_as="generator_unordered")(
-            delayed(_evaluate)(task, X, y, labels, len(self.classes_), neighbours, score) for task in tasks
-        )
         self.n_splits_ = len(splits)
         self.n_decompositions_ = sum(task.group.n_decompositions for task in tasks)
-        stragglers = 0
+        stragglers, failures = 0, []
         try:
             # Matrices of a fold are too small for several BLAS threads to help, and those of other tasks want the cores.
             with threadpool_limits(limits=1 if self.n_jobs not in (None, 1) else None, user_api="blas"):
-                for done, result in enumerate(run, start=1):
+                for done, result in enumerate(self._run(tasks, X, y, labels, neighbours, score), start=1):
                     table.enter(result)
                     stragglers += result.stragglers
+                    failures += [result.failure] if result.failure else []
                     if self.verbose:
                         end = "\n" if done == len(tasks) else ""
                         print(f"\r[MetricSearchCV] {done} of {len(tasks)} kernels and folds scored", end=end, file=sys.stderr)
@@ -180,7 +185,15 @@ class MetricSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin, Base
             self.cv_results_ = table.results()
         if stragglers:
             warnings.warn(f"{stragglers} fits reached max_iter before tol.", ConvergenceWarning, stacklevel=2)
-        self.best_index_ = table.best(self.cv_results_["mean_test_score"], len(self.classes_))
+        means = self.cv_results_["mean_test_score"]
+        if not np.isfinite(means).any():
+            raise ValueError(f"no candidate could be scored; the first failure: {next(iter(failures), 'a score is not finite')}")
+        if failures:
+            unscored = int(np.sum(~np.isfinite(means)))
+            warnings.warn(
+                f"{unscored} candidates were not scored; the first failure: {failures[0]}", FitFailedWarning, stacklevel=2
+            )
+        self.best_index_ = table.best(means, simplicity)
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
         chosen = dict(self.cv_results_["params"][self.best_index_])
         self.n_neighbors_ = int(chosen.pop("n_neighbors"))
@@ -192,13 +205,33 @@ class MetricSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin, Base
             for name in ("n_features_in_", "feature_names_in_"):
                 if hasattr(self.best_estimator_, name):
                     setattr(self, name, getattr(self.best_estimator_, name))
-            self._voters = KNeighborsClassifier(self.n_neighbors_).fit(self.best_estimator_.transform(X), labels)
+            self.voters_ = KNeighborsClassifier(self.n_neighbors_).fit(np.asarray(self.best_estimator_.transform(X)), labels)
         return self
+
+    def _run(self, tasks: list[_Task], X: Any, y: Array, labels: Array, neighbours: Array, score: Score) -> Iterable[_Result]:
+        calls = [delayed(_evaluate)(task, X, y, labels, len(self.classes_), neighbours, score) for task in tasks]
+        # Nearly all time is spent in NumPy, which lets other threads run.
+        settings = {"n_jobs": self.n_jobs, "prefer": "threads"}
+        try:
+            run = Parallel(return_as="generator_unordered", **settings)(calls)
+        except ValueError:  # a backend that cannot hand over results as they come
+            run = Parallel(**settings)(calls)
+        return cast("Iterable[_Result]", run)
 
     def transform(self, X: Any) -> Any:
         """The best estimator's coordinates."""
-        check_is_fitted(self, "best_estimator_")
+        self._check_refitted()
         return self.best_estimator_.transform(X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """The best estimator's names of its coordinates."""
+        self._check_refitted()
+        return self.best_estimator_.get_feature_names_out(input_features)
+
+    def _check_refitted(self) -> None:
+        if hasattr(self, "cv_results_") and not hasattr(self, "best_estimator_"):
+            raise NotFittedError("this MetricSearchCV has scores but no model: refit=False, or the search was interrupted.")
+        check_is_fitted(self, "best_estimator_")
 
     def predict_proba(self, X: Any) -> Array:
         """Smoothed votes of the neighbours, (votes + 1/2) / (n_neighbors + classes/2), shape (n, classes)."""
@@ -210,8 +243,8 @@ class MetricSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin, Base
         return np.asarray(self.classes_[votes.argmax(axis=1)])
 
     def _votes(self, X: Any) -> Array:
-        check_is_fitted(self, "best_estimator_")
-        shares = self._voters.predict_proba(np.asarray(self.transform(X)))
+        self._check_refitted()
+        shares = self.voters_.predict_proba(np.asarray(self.transform(X)))
         return np.asarray(np.rint(shares * self.n_neighbors_))
 
     def __sklearn_tags__(self) -> Any:
@@ -265,15 +298,20 @@ class _Result:
     fit_time: float
     score_time: float
     stragglers: int
+    failure: str | None
 
 
 def _metric(estimator: Any) -> Any:
     return estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
 
 
-def _shared_groups(estimator: Any, candidates: Iterable[Mapping[str, Any]]) -> list[_Group]:
+def _shared_groups(
+    estimator: Any, candidates: Iterable[Mapping[str, Any]], n_classes: int
+) -> tuple[list[_Group], list[tuple[float, ...]]]:
+    """The groups of candidates, and for each candidate a tuple that is smaller the simpler it is."""
     groups: dict[Any, _Group] = {}
     members: dict[Any, _Member] = {}
+    simplicity = []
     prefix = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
     for index, candidate in enumerate(candidates):
         flexible = {prefix + name for name in (*WEIGHTS, *TARGETS)} & set(candidate)
@@ -287,20 +325,32 @@ def _shared_groups(estimator: Any, candidates: Iterable[Mapping[str, Any]]) -> l
         settings = {
             name: candidate.get(prefix + name, getattr(metric, name)) for name in (*WEIGHTS, *TARGETS) if hasattr(metric, name)
         }
+        simplicity.append(_simplicity(settings, metric.bandwidth, n_classes))
         unknown = {name for name in flexible if name.removeprefix(prefix) not in settings}
         if unknown or not _is_served(metric) or settings.get("metric_ridge") == 0:
             alone = clone(estimator).set_params(**clone(dict(candidate), safe=False))  # raises for what it does not know
             groups[index] = _Group(alone, [_Member(settings, [index], None, None)], shared=False)
             continue
-        metric.set_params(**settings)._check_parameters()
-        targets = _fingerprint([settings[name] for name in TARGETS])
+        clone(metric).set_params(**settings)._check_parameters()
+        targets = _fingerprint({name: settings[name] for name in TARGETS})
         ratio = _weight_ratio(settings)
         essence = (key, targets, ratio, _essence(settings))
         if essence not in members:
             members[essence] = _Member(settings, [], ratio, targets)
             groups[key].members.append(members[essence])
         members[essence].indices.append(index)
-    return [group for group in groups.values() if group.members]
+    return [group for group in groups.values() if group.members], simplicity
+
+
+def _simplicity(settings: Mapping[str, Any], bandwidth: Any, n_classes: int) -> tuple[float, ...]:
+    components, prototypes = settings["n_components"], settings["prototypes"]
+    if components is None and isinstance(prototypes, str):
+        components = n_classes if prototypes == "onehot" else n_classes - 1
+    elif components is None:
+        components = np.shape(prototypes)[-1]
+    relative = median_factor(bandwidth) if isinstance(bandwidth, str) else None
+    width = relative if relative is not None else float(bandwidth) if isinstance(bandwidth, Real) else 0.0
+    return float(components), float(settings["regression_weight"]), float(relative is None), -width
 
 
 def _is_served(metric: Any) -> bool:
@@ -323,57 +373,73 @@ def _essence(settings: Mapping[str, Any]) -> tuple[Any, ...]:
     scale = settings["regression_weight"]
     if "output_penalty" in settings:
         penalty = settings["output_penalty"]
-        return ((scale, penalty) if isinstance(penalty, str) else f"{scale**3 / penalty:.12g}",)
+        return ((scale, penalty) if isinstance(penalty, str) else f"{3 * np.log(scale) - np.log(penalty):.10f}",)
     penalty = settings["metric_penalty"]
-    strength = (scale, penalty) if isinstance(penalty, str) else f"{penalty**2 / scale:.12g}"
+    strength = (scale, penalty) if isinstance(penalty, str) else f"{2 * np.log(penalty) - np.log(scale):.10f}"
     return strength, settings["metric_ridge"]
 
 
-def _fingerprint(value: Any) -> Any:
+def _fingerprint(values: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Equal for equal settings; a value that cannot be pickled, a lambda say, equals only itself."""
+    return tuple((name, _fingerprint_of_one(values[name])) for name in sorted(values))
+
+
+def _fingerprint_of_one(value: Any) -> Any:
     try:
         return joblib.hash(value)
-    except Exception:  # something that cannot be pickled, a lambda say: equal only to itself
-        return repr(value)
+    except Exception:  # pickling may fail in any way
+        return id(value)
 
 
-def _evaluate(
-    task: _Task, X: Any, y: Array, labels: Array, n_classes: int, neighbours: Array, score: Callable[[Array, Array, Array], Array]
-) -> _Result:
-    """Scores of a group's candidates in one fold, shape (candidates, numbers of neighbours)."""
+def _evaluate(task: _Task, X: Any, y: Array, labels: Array, n_classes: int, neighbours: Array, score: Score) -> _Result:
+    """Scores of a group's candidates in one fold, shape (candidates, numbers of neighbours); NaN where a fit failed."""
     began = time.perf_counter()
     group, estimator = task.group, clone(task.group.estimator)
-    X_train, y_train = _safe_split(estimator, X, y, task.train)
-    X_test, _ = _safe_split(estimator, X, y, task.test, task.train)
-    if group.shared:
-        if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
-            before = Pipeline(estimator.steps[:-1])
-            X_train, X_test = before.fit_transform(X_train, y_train), before.transform(X_test)
-        batches = _shared_maps(_metric(estimator), group.members, X_train, y_train, X_test)
-    else:
-        estimator.fit(X_train, y_train)
-        train, new = (np.asarray(estimator.transform(part))[None] for part in (X_train, X_test))
-        batches = [([0], Maps(train, new, np.ones(1, dtype=bool)))]
-    fitted = time.perf_counter()
-    scores = np.empty((len(group.members), len(neighbours)))
-    for positions, maps in batches:
-        votes = neighbour_votes(maps.train, labels[task.train], maps.new, neighbours, n_classes)
-        scores[positions] = score(votes, neighbours, labels[task.test])
-    stragglers = sum(int(np.sum(~maps.converged)) for _, maps in batches)
+    scores = np.full((len(group.members), len(neighbours)), np.nan)
+    stragglers, failure, scoring_time = 0, None, 0.0
+    try:
+        X_train, y_train = _safe_split(estimator, X, y, task.train)
+        X_test, _ = _safe_split(estimator, X, y, task.test, task.train)
+        maps_of = _shared_maps if group.shared else _own_maps
+        for positions, maps in maps_of(estimator, group.members, X_train, y_train, X_test):
+            mapped = time.perf_counter()
+            votes = neighbour_votes(maps.train, labels[task.train], maps.new, neighbours, n_classes)
+            found = score(votes, neighbours, labels[task.test], X_test)
+            scores[positions] = np.where(maps.sound[:, None], found, np.nan)
+            stragglers += int(np.sum(~maps.converged))
+            failure = failure or (None if maps.sound.all() else Status.ILL_CONDITIONED.value)
+            scoring_time += time.perf_counter() - mapped
+    except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+        failure = str(error)
     indices = [member.indices for member in group.members]
-    return _Result(task.fold, indices, scores, fitted - began, time.perf_counter() - fitted, stragglers)
+    return _Result(task.fold, indices, scores, time.perf_counter() - began - scoring_time, scoring_time, stragglers, failure)
 
 
-def _shared_maps(metric: Any, members: list[_Member], X_train: Any, y_train: Array, X_test: Any) -> list[tuple[list[int], Maps]]:
-    """The maps of all members in batches: (positions in the list of members, their maps)."""
+def _own_maps(
+    estimator: Any, members: list[_Member], X_train: Any, y_train: Array, X_test: Any
+) -> Iterator[tuple[list[int], Maps]]:
+    """The maps of a single candidate, by a fit."""
+    estimator.fit(X_train, y_train)
+    train, new = (np.asarray(estimator.transform(part))[None] for part in (X_train, X_test))
+    yield [0], Maps(train, new, np.ones(1, dtype=bool), np.ones(1, dtype=bool))
+
+
+def _shared_maps(
+    estimator: Any, members: list[_Member], X_train: Any, y_train: Array, X_test: Any
+) -> Iterator[tuple[list[int], Maps]]:
+    """The maps of all members, batch by batch: (positions in the list of members, their maps)."""
+    if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
+        before = Pipeline(estimator.steps[:-1])
+        X_train, X_test = before.fit_transform(X_train, y_train), before.transform(X_test)
+    metric = _metric(estimator)
     problem = metric._problem(X_train, y_train)
     new = check_points(metric, X_test, metric._takes, fitting=False)
+    metric._evaluates_lazily(problem.kernel, problem.similarity, *problem.targets.values.shape)  # raises if memory is short
     (scalar,) = problem.kernel.scalars
-    gram = np.asarray(scalar.gram(problem.points), dtype=np.float64)
-    cross = scalar.cross(new, problem.points)
+    gram, cross = scalar.gram(problem.points), scalar.cross(new, problem.points)
     alike: dict[Any, dict[Any, list[int]]] = defaultdict(lambda: defaultdict(list))
     for position, member in enumerate(members):
         alike[member.ratio][member.targets].append(position)
-    batches = []
     for by_targets in alike.values():
         first = members[next(iter(by_targets.values()))[0]]
         metric.set_params(**first.settings)
@@ -387,8 +453,7 @@ def _shared_maps(metric: Any, members: list[_Member], X_train: Any, y_train: Arr
                 settings = [members[position].settings for position in part]
                 weights = np.array([own["regression_weight"] for own in settings], dtype=np.float64)
                 step = _batch_step(settings, shared, targets, weights)
-                batches.append((part, shared.maps(targets, weights, step, tol=metric.tol, max_iter=metric.max_iter)))
-    return batches
+                yield part, shared.maps(targets, weights, step, tol=metric.tol, max_iter=metric.max_iter)
 
 
 def _batch_step(settings: list[dict[str, Any]], shared: Decomposition, targets: Array, weights: Array) -> BatchStep:
@@ -424,7 +489,9 @@ def neighbour_votes(train: Array, labels: Array, new: Array, neighbours: Array, 
     block = max(1, DISTANCES // (train.shape[1] * new.shape[1]))
     for start in range(0, len(train), block):
         part = slice(start, start + block)
-        points, queries = train[part], new[part]
+        # Around the mean, since a map may be nearly constant.
+        centre = train[part].mean(axis=1, keepdims=True)
+        points, queries = train[part] - centre, new[part] - centre
         # Squared distances without |query|^2, which does not change the order.
         distances = (-2 * queries) @ points.transpose(0, 2, 1)
         distances += np.sum(points**2, axis=2)[:, None, :]
@@ -445,16 +512,16 @@ def smoothed_votes(votes: Array, neighbours: Any) -> Array:
     return np.asarray((votes + 0.5) / (neighbours + votes.shape[-1] / 2))
 
 
-def _accuracy(votes: Array, neighbours: Array, truth: Array) -> Array:
+def _accuracy(votes: Array, neighbours: Array, truth: Array, X: Any) -> Array:
     return np.asarray(np.mean(votes.argmax(axis=-1) == truth, axis=-1))
 
 
-def _balanced_accuracy(votes: Array, neighbours: Array, truth: Array) -> Array:
+def _balanced_accuracy(votes: Array, neighbours: Array, truth: Array, X: Any) -> Array:
     right = votes.argmax(axis=-1) == truth
     return np.asarray(np.mean([right[..., truth == label].mean(axis=-1) for label in np.unique(truth)], axis=0))
 
 
-def _log_likelihood(votes: Array, neighbours: Array, truth: Array) -> Array:
+def _log_likelihood(votes: Array, neighbours: Array, truth: Array, X: Any) -> Array:
     probabilities = smoothed_votes(votes, neighbours[:, None, None])
     return np.asarray(np.mean(np.log(probabilities[..., np.arange(len(truth)), truth]), axis=-1))
 
@@ -463,7 +530,7 @@ def _log_likelihood(votes: Array, neighbours: Array, truth: Array) -> Array:
 SCORES = {"accuracy": _accuracy, "balanced_accuracy": _balanced_accuracy, "neg_log_loss": _log_likelihood}
 
 
-class _Voters(ClassifierMixin, BaseEstimator):
+class _CountedVotes(ClassifierMixin, BaseEstimator):
     """Votes already counted, as a fitted classifier that a scorer can ask."""
 
     def __init__(self, classes: Array, probabilities: Array) -> None:
@@ -478,13 +545,13 @@ class _Voters(ClassifierMixin, BaseEstimator):
         return np.asarray(self.classes[self.probabilities.argmax(axis=1)])
 
 
-def _by_scorer(votes: Array, neighbours: Array, truth: Array, *, scorer: Any, classes: Array) -> Array:
+def _by_scorer(votes: Array, neighbours: Array, truth: Array, X: Any, *, scorer: Any, classes: Array) -> Array:
     probabilities = smoothed_votes(votes, neighbours[:, None, None])
-    nothing = np.zeros((len(truth), 1))
-    return np.array([[scorer(_Voters(classes, one), nothing, classes[truth]) for one in row] for row in probabilities])
+    return np.array([[scorer(_CountedVotes(classes, one), X, classes[truth]) for one in row] for row in probabilities])
 
 
-def _score_function(scoring: Any, classes: Array) -> Callable[[Array, Array, Array], Array]:
+def _score_function(scoring: Any, classes: Array) -> Score:
+    scoring = "accuracy" if scoring is None else scoring
     if isinstance(scoring, str) and scoring in SCORES:
         return SCORES[scoring]
     return partial(_by_scorer, scorer=get_scorer(scoring), classes=classes)
@@ -534,21 +601,12 @@ class _Table:
         found["rank_test_score"] = rankdata(-np.nan_to_num(means, nan=-np.inf), method="min").astype(np.int32)
         return found
 
-    def best(self, means: Array, n_classes: int) -> int:
+    def best(self, means: Array, simplicity: list[tuple[float, ...]]) -> int:
         """The best candidate; of several equally good ones the simplest (see `MetricSearchCV`)."""
-        if not np.isfinite(means).any():
-            raise ValueError("no candidate has a finite score; see cv_results_.")
         equal = np.flatnonzero(means >= np.nanmax(means) - 1e-12).tolist()
+        counts = self.scores.shape[1]
 
-        def complexity(index: int) -> tuple[float, ...]:
-            params = {name.rpartition("__")[2]: value for name, value in self.params[index].items()}
-            components, bandwidth = params.get("n_components"), params.get("bandwidth")
-            return (
-                float(n_classes - 1 if components is None else components),
-                float(params.get("regression_weight", 0.0)),
-                -float(bandwidth) if isinstance(bandwidth, Real) else 0.0,
-                -float(params["n_neighbors"]),
-                float(index),
-            )
+        def order(row: int) -> tuple[float, ...]:
+            return (*simplicity[row // counts], -float(self.params[row]["n_neighbors"]), float(row))
 
-        return min(equal, key=complexity)
+        return min(equal, key=order)
