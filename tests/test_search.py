@@ -318,6 +318,26 @@ def test_progress_goes_to_stderr(capsys):
     assert "6 of 6" in told.err
 
 
+def test_scikit_learns_callbacks_are_told():
+    pytest.importorskip("sklearn.callback", reason="scikit-learn before 1.9 has no callbacks")
+    tasks = []
+
+    class Watch:
+        def setup(self, estimator, context): ...
+
+        def teardown(self, estimator, context):
+            tasks.append("teardown")
+
+        def on_fit_task_begin(self, estimator, context, **kwargs): ...
+
+        def on_fit_task_end(self, estimator, context, **kwargs):
+            tasks.append(context.task_name)
+
+    ours = MetricSearchCV(LearnedKernelMetric(), {"bandwidth": [2.0, 4.0]}, n_neighbors=[3], cv=3)
+    ours.set_callbacks(Watch()).fit(X, Y)
+    assert tasks == ["kernel and fold"] * 6 + ["fit", "teardown"]
+
+
 def test_votes_are_those_of_nearest_neighbours():
     rng = np.random.default_rng(0)
     train, new, labels = rng.normal(size=(2, 30, 3)), rng.normal(size=(2, 7, 3)), rng.integers(0, 4, 30)

@@ -40,6 +40,18 @@ from outmetric.path import BatchStep, Decomposition, FixedBatch, LearnedBatch, M
 from outmetric.solvers import Status
 from outmetric.targets import target_rank
 
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # scikit-learn before 1.9 has no callbacks
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Stands in where scikit-learn has none."""
+
+    def with_callbacks(method: Any) -> Any:
+        """The method as it is."""
+        return method
+
+
 # Candidates that are trained together; more would not be faster.
 BATCH = 64
 # Distances held at once when neighbours are sought.
@@ -51,7 +63,7 @@ TARGETS = ("n_components", "prototypes")
 Score = Callable[[Array, Array, Array, Any], Array]
 
 
-class MetricSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin, BaseEstimator):
+class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, MetaEstimatorMixin, BaseEstimator):
     """Choose the settings of a metric, and the number of neighbours that vote in it, by cross-validation.
 
     Has the face of scikit-learn's `GridSearchCV` over a pipeline of the metric and `KNeighborsClassifier`, and the same scores
@@ -81,7 +93,8 @@ class MetricSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin, Base
     random_state : int, RandomState or None
         For ``n_iter``.
     verbose : bool
-        Show progress on stderr.
+        Show progress on stderr. scikit-learn's callbacks (`sklearn.callback.ProgressBar`, say) work too, with a task for each
+        kernel and fold.
 
     Attributes
     ----------
@@ -139,6 +152,7 @@ class MetricSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin, Base
         self.random_state = random_state
         self.verbose = verbose
 
+    @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Score all candidates, and fit the best one on all data.
 
@@ -171,16 +185,15 @@ class MetricSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin, Base
         self.n_splits_ = len(splits)
         self.n_decompositions_ = sum(task.group.n_decompositions for task in tasks)
         stragglers, failures = 0, []
+        progress = _Progress(self, len(tasks), verbose=self.verbose)
         try:
             # Matrices of a fold are too small for several BLAS threads to help, and those of other tasks want the cores.
             with threadpool_limits(limits=1 if self.n_jobs not in (None, 1) else None, user_api="blas"):
-                for done, result in enumerate(self._run(tasks, X, y, labels, neighbours, score), start=1):
+                for result in self._run(tasks, X, y, labels, neighbours, score):
                     table.enter(result)
                     stragglers += result.stragglers
                     failures += [result.failure] if result.failure else []
-                    if self.verbose:
-                        end = "\n" if done == len(tasks) else ""
-                        print(f"\r[MetricSearchCV] {done} of {len(tasks)} kernels and folds scored", end=end, file=sys.stderr)
+                    progress.advance()
         finally:
             self.cv_results_ = table.results()
         if stragglers:
@@ -206,6 +219,7 @@ class MetricSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin, Base
                 if hasattr(self.best_estimator_, name):
                     setattr(self, name, getattr(self.best_estimator_, name))
             self.voters_ = KNeighborsClassifier(self.n_neighbors_).fit(np.asarray(self.best_estimator_.transform(X)), labels)
+        progress.end()
         return self
 
     def _run(self, tasks: list[_Task], X: Any, y: Array, labels: Array, neighbours: Array, score: Score) -> Iterable[_Result]:
@@ -253,6 +267,30 @@ class MetricSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin, Base
         tags.input_tags.pairwise = inner.input_tags.pairwise
         tags.input_tags.sparse = inner.input_tags.sparse
         return tags
+
+
+class _Progress:
+    """Tells scikit-learn's callbacks, where there are any, and people who asked."""
+
+    def __init__(self, search: MetricSearchCV, tasks: int, *, verbose: bool) -> None:
+        self.search, self.tasks, self.verbose, self.done = search, tasks, verbose, 0
+        self.context = None
+        if hasattr(search, "_init_callback_context"):
+            self.context = search._init_callback_context(max_subtasks=tasks).call_on_fit_task_begin(estimator=search)
+
+    def advance(self) -> None:
+        self.done += 1
+        if self.context is not None:
+            task = self.context.subcontext(task_name="kernel and fold")
+            task.call_on_fit_task_begin(estimator=self.search)
+            task.call_on_fit_task_end(estimator=self.search)
+        if self.verbose:
+            end = "\n" if self.done == self.tasks else ""
+            print(f"\r[MetricSearchCV] {self.done} of {self.tasks} kernels and folds scored", end=end, file=sys.stderr)
+
+    def end(self) -> None:
+        if self.context is not None:
+            self.context.call_on_fit_task_end(estimator=self.search)
 
 
 @dataclass(frozen=True, eq=False)
