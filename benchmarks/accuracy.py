@@ -24,7 +24,7 @@ from sklearn.svm import SVC
 from outmetric import MetricClassifier
 
 TRIALS = FOLDER / "results" / "accuracy.jsonl"
-REPEATS = {0.1: 10, 0.5: 5}
+REPEATS = {0.1: 10, 0.5: 10}
 METHODS = {
     "mc": "MetricClassifier",
     "best": "its best map alone",

@@ -66,7 +66,7 @@ def test_the_whole_search_on_a_small_table(wine):
     model = MetricClassifier(random_state=0).fit(X, y)
     euclidean = KNeighborsClassifier().fit(X, y).score(X_new, y_new)
     assert model.score(X_new, y_new) > euclidean + 0.1
-    assert model.n_preparations_ == 24
+    assert len({candidate.preparation for candidate in model.candidates_}) == 24
     assert len(model.committee_) == 25
     scores = [candidate.score for candidate in model.candidates_]
     assert scores == sorted(scores, reverse=True)
@@ -87,11 +87,11 @@ def test_probabilities_are_the_mean_of_smoothed_votes(fitted, wine):
     np.testing.assert_allclose(probabilities, np.mean(members, axis=0))
     np.testing.assert_array_equal(fitted.predict(X_new), fitted.classes_[probabilities.argmax(axis=1)])
     np.testing.assert_allclose(fitted.transform(X_new), fitted.best_estimator_.transform(X_new))
+    assert list(fitted.get_feature_names_out()) == ["metricclassifier0", "metricclassifier1"]
 
 
 def test_the_time_budget_ends_the_search_not_the_fit(fitted):
-    assert fitted.n_preparations_ == 1
-    assert {candidate.description["kernel"] for candidate in fitted.candidates_} == {"rbf"}
+    assert {candidate.preparation for candidate in fitted.candidates_} == {("standard", "rbf", 0.0)}
 
 
 def test_the_random_state_decides_the_folds(wine):
@@ -158,6 +158,24 @@ def test_many_samples_are_searched_on_a_part(monkeypatch, wine):
     assert MetricClassifier(**QUICK).fit(X, rare).classes_.tolist() == [0, 1, 2]
 
 
+def test_a_map_that_fails_on_all_data_is_left_out(fitted, wine, monkeypatch):
+    X, y, _, _ = wine
+    plain, calls = LearnedKernelMetric.fit, []
+
+    def fails_first(self, X, y):
+        calls.append(1)
+        if len(calls) == 1:
+            raise ValueError("not today")
+        return plain(self, X, y)
+
+    monkeypatch.setattr(LearnedKernelMetric, "fit", fails_first)
+    again = MetricClassifier(**QUICK).fit(X, y)
+    assert again.committee_[0].candidate.description == fitted.committee_[1].candidate.description
+    monkeypatch.setattr(LearnedKernelMetric, "fit", lambda self, X, y: (_ for _ in ()).throw(ValueError("never")))
+    with pytest.raises(ValueError, match="never"):
+        MetricClassifier(**QUICK).fit(X, y)
+
+
 def test_it_tells_what_it_chose(fitted):
     text = fitted.summary()
     assert "maps vote" in text
@@ -189,6 +207,7 @@ def test_it_survives_pickling_and_cloning(fitted, wine):
         (np.ones((4, 2)), [0, 1, 0, 1], {"time_budget": -1}, "time_budget must be a finite number > 0"),
         (pandas.DataFrame({"when": pandas.to_datetime(["2020-01-01"] * 4)}), [0, 1, 0, 1], {}, r"columns \['when'\] hold dates"),
         (np.ones((4, 2)), None, {}, "requires y"),
+        (np.ones((8, 2)), [0, 1] * 4, {}, "all training points coincide"),
         (np.ones((4, 2)), [0, 1, 0], {}, "inconsistent numbers of samples"),
         (np.array([[1.0], [np.inf], [2.0], [3.0]]), [0, 1, 0, 1], {}, "infinity"),
         (np.eye(4), [0.1, 0.2, 0.3, 0.4], {}, "Unknown label type"),

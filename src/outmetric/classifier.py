@@ -14,7 +14,14 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, clone
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    OneToOneFeatureMixin,
+    TransformerMixin,
+    clone,
+)
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import KFold, RepeatedStratifiedKFold, train_test_split
@@ -105,6 +112,11 @@ class Candidate:
     score: float
     description: dict[str, Any]
 
+    @property
+    def preparation(self) -> tuple[Any, ...]:
+        """Scaling, kernel and power of the feature weights."""
+        return tuple(self.description[name] for name in ("scaling", "kernel", "power"))
+
 
 @dataclass(frozen=True, eq=False)
 class Member:
@@ -119,7 +131,7 @@ class Member:
         return smoothed_votes(np.rint(shares * self.candidate.n_neighbors), self.candidate.n_neighbors)
 
 
-class MetricClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
+class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerMixin, BaseEstimator):
     """A nearest-neighbour classifier in learned metrics that chooses all its settings itself.
 
     By cross-validated log-loss of smoothed votes it chooses the scaling of features (standard or by quantiles), the kernel
@@ -201,14 +213,19 @@ class MetricClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
         rng = check_random_state(self.random_state)
         encoder = _encoder(X)
         some = _some_rows(labels, rng)
-        X_some, labels_some = _safe_indexing(X, some), labels[some]
-        folds = _folds(labels_some, rng)
-        width = X.shape[1] if encoder is None else encoder.fit_transform(X).shape[1]
+        deadline = np.inf if self.time_budget is None else began + self.time_budget
+        self.candidates_ = self._choose(encoder, _safe_indexing(X, some), labels[some], _folds(labels[some], rng), deadline)
+        self.best_score_ = self.candidates_[0].score
+        size = COMMITTEE if len(some) == len(labels) else LARGE_COMMITTEE
+        self.committee_ = _committee(self.candidates_, size, X, labels)
+        self.best_estimator_ = self.committee_[0].pipeline
+        self._n_features_out = self.best_estimator_[-1].coefficients_.shape[1]
+        self.fit_time_ = time.perf_counter() - began
+        return self
 
-        def out_of_time() -> bool:
-            return self.time_budget is not None and time.perf_counter() - began > self.time_budget
-
-        found: list[Candidate] = []
+    def _choose(self, encoder: Any, X: Any, labels: Array, folds: list[tuple[Array, Array]], deadline: float) -> list[Candidate]:
+        """All candidates tried before the deadline, best first: each preparation coarsely, then the best ones finely."""
+        width = X.shape[1] if encoder is None else clone(encoder).fit_transform(X).shape[1]
         preparations = [
             (scaling, kernel, power)
             for power in POWERS
@@ -216,30 +233,32 @@ class MetricClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
             for scaling in ("standard", "quantile")
             if kernel != "additive" or width <= ADDITIVE_FEATURES
         ]
+        found: list[Candidate] = []
+        failures: list[str] = []
+
+        def search(preparation: tuple[str, str, float], models: list[tuple[Any, dict[str, Any]]]) -> None:
+            if found and time.perf_counter() > deadline:
+                return
+            try:
+                found.extend(self._search(preparation, models, encoder, X, labels, folds))
+            except ValueError as error:  # this preparation suits neither; another may
+                failures.append(str(error))
+
         for preparation in preparations:
-            if found and out_of_time():
-                break
-            found += self._search(preparation, [(LearnedKernelMetric(), COARSE)], encoder, X_some, labels_some, folds)
+            search(preparation, [(LearnedKernelMetric(), COARSE)])
+        if not found:
+            raise ValueError(failures[0])
         best: dict[Any, float] = {}
         for candidate in found:
-            key = tuple(candidate.description[name] for name in ("scaling", "kernel", "power"))
-            best[key] = max(candidate.score, best.get(key, -np.inf))
+            best[candidate.preparation] = max(candidate.score, best.get(candidate.preparation, -np.inf))
+        n_classes = len(np.unique(labels))
         refinements = [
-            (LearnedKernelMetric(), {**FINE, "n_components": _component_counts(len(self.classes_))}),
+            (LearnedKernelMetric(), {**FINE, "n_components": _component_counts(n_classes)}),
             (FixedKernelMetric(), {**FINE, "metric_ridge": [0.3, 3.0]}),
         ]
         for preparation in sorted(best, key=lambda key: -best[key])[:REFINED]:
-            if out_of_time():
-                break
-            found += self._search(preparation, refinements, encoder, X_some, labels_some, folds)
-        self.candidates_ = sorted(found, key=lambda candidate: -candidate.score)
-        self.best_score_ = self.candidates_[0].score
-        size = COMMITTEE if len(some) == len(labels) else LARGE_COMMITTEE
-        self.committee_ = [_member(candidate, X, labels) for candidate in _committee(self.candidates_, size)]
-        self.best_estimator_ = self.committee_[0].pipeline
-        self.n_preparations_ = len(best)
-        self.search_time_ = time.perf_counter() - began
-        return self
+            search(preparation, refinements)
+        return sorted(found, key=lambda candidate: -candidate.score)
 
     def predict_proba(self, X: Any) -> Array:
         """The committee's mean of smoothed neighbour votes, shape (n, classes)."""
@@ -260,9 +279,10 @@ class MetricClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
     def summary(self) -> str:
         """What was chosen, as text."""
         check_is_fitted(self)
+        preparations = len({candidate.preparation for candidate in self.candidates_})
         lines = [
-            f"MetricClassifier: {len(self.committee_)} maps vote; {len(self.candidates_)} candidates from {self.n_preparations_} "
-            f"preparations of the data were compared in {self.search_time_:.1f} s.",
+            f"MetricClassifier: {len(self.committee_)} maps vote; {len(self.candidates_)} candidates from {preparations} "
+            f"preparations of the data were compared ({self.fit_time_:.1f} s in all).",
             "cross-validated log-likelihood per sample, and settings of the best:",
         ]
         for member in self.committee_[:5]:
@@ -361,19 +381,26 @@ def _some_rows(labels: Array, rng: np.random.RandomState) -> Array:
         return np.sort(rng.permutation(rows)[:SEARCHED_SAMPLES])
 
 
-def _committee(candidates: list[Candidate], size: int) -> list[Candidate]:
-    """The best candidates, each map once: with the number of neighbours that serves it best."""
-    chosen: dict[Any, Candidate] = {}
+def _committee(candidates: list[Candidate], size: int, X: Any, labels: Array) -> list[Member]:
+    """The best candidates fitted on all data, each map once: with the number of neighbours that serves it best."""
+    members: dict[Any, Member] = {}
+    failure = None
     for candidate in candidates:
-        chosen.setdefault(tuple(sorted((name, str(value)) for name, value in candidate.description.items())), candidate)
-        if len(chosen) == size:
+        key = tuple(sorted((name, str(value)) for name, value in candidate.description.items()))
+        if key in members:
+            continue
+        try:
+            fitted = clone(candidate.pipeline).set_params(**candidate.params).fit(X, labels)
+        except ValueError as error:  # sound in the folds, but not with all data
+            failure = error
+            continue
+        voters = KNeighborsClassifier(candidate.n_neighbors).fit(fitted.transform(X), labels)
+        members[key] = Member(candidate, fitted, voters)
+        if len(members) == size:
             break
-    return list(chosen.values())
-
-
-def _member(candidate: Candidate, X: Any, labels: Array) -> Member:
-    fitted = clone(candidate.pipeline).set_params(**candidate.params).fit(X, labels)
-    return Member(candidate, fitted, KNeighborsClassifier(candidate.n_neighbors).fit(fitted.transform(X), labels))
+    if not members and failure is not None:
+        raise failure
+    return list(members.values())
 
 
 def _encoder(X: Any) -> ColumnTransformer | SimpleImputer | None:
