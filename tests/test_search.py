@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import QuantileTransformer, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricSearchCV, path, search
+from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricSearchCV, path, search, votes
 from outmetric.kernels import Scalar
 
 MODELS = {"fixed": FixedKernelMetric, "learned": LearnedKernelMetric}
@@ -342,11 +342,11 @@ def test_votes_are_those_of_nearest_neighbours():
     rng = np.random.default_rng(0)
     train, new, labels = rng.normal(size=(2, 30, 3)), rng.normal(size=(2, 7, 3)), rng.integers(0, 4, 30)
     neighbours = np.array([1, 4, 30])
-    votes = search.neighbour_votes(train, labels, new, neighbours, 4)
+    counted = votes.neighbour_votes(train, labels, new, neighbours, 4)
     for candidate in range(2):
         for k, count in enumerate(neighbours):
             expected = KNeighborsClassifier(count).fit(train[candidate], labels).predict_proba(new[candidate]) * count
-            np.testing.assert_allclose(votes[candidate, k], expected)
+            np.testing.assert_allclose(counted[candidate, k], expected)
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ LAYERS = [
     "metric",
     "inputs",
     "models",
+    "votes",
     "search",
     "classifier",
     "datasets",

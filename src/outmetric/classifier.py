@@ -35,7 +35,8 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from outmetric.inputs import check_number
 from outmetric.models import FixedKernelMetric, LearnedKernelMetric
 from outmetric.operators import Array
-from outmetric.search import MetricSearchCV, smoothed_votes
+from outmetric.search import MetricSearchCV
+from outmetric.votes import smoothed_votes
 
 KERNELS = ("rbf", "laplacian", "additive")
 POWERS = (0.0, 0.25, 0.5, 1.0)
