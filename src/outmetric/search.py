@@ -51,6 +51,8 @@ except ImportError:  # scikit-learn before 1.9 has no callbacks
         return method
 
 
+# Samples up to which one BLAS thread is fastest.
+SMALL = 1500
 # Candidates that are trained together; more would not be faster.
 BATCH = 64
 WEIGHTS = ("regression_weight", "collocation_weight", "metric_penalty", "metric_ridge", "output_penalty")
@@ -181,8 +183,9 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
         stragglers, failures = 0, []
         progress = _Progress(self, len(tasks), verbose=self.verbose)
         try:
-            # Matrices of a fold are too small for several BLAS threads to help, and those of other tasks want the cores.
-            with threadpool_limits(limits=1 if self.n_jobs not in (None, 1) else None, user_api="blas"):
+            # Several BLAS threads do not help small matrices, and other tasks want the cores.
+            one_thread = self.n_jobs not in (None, 1) or len(labels) < SMALL
+            with threadpool_limits(limits=1 if one_thread else None, user_api="blas"):
                 for result in self._run(tasks, X, y, labels, neighbours, score):
                     table.enter(result)
                     stragglers += result.stragglers
