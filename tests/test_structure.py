@@ -15,6 +15,7 @@ LAYERS = [
     "memory",
     "operators",
     "targets",
+    "scalar",
     "kernels",
     "objective",
     "solvers",

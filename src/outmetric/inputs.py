@@ -12,9 +12,9 @@ from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_array, check_consistent_length, check_non_negative, column_or_1d, validate_data
 
-from outmetric.kernels import Takes
 from outmetric.metric import objects
 from outmetric.operators import Array
+from outmetric.scalar import Takes
 
 # More classes than this are unusual enough to ask whether floats that happen to be whole really are labels.
 MANY_CLASSES = 20

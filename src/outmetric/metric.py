@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from outmetric.kernels import MatrixKernel, n_points
+from outmetric.kernels import MatrixKernel
 from outmetric.operators import Array
+from outmetric.scalar import n_points
 
 # Kernel values evaluated at once in `map`: enough for fast matrix products, little beside the data.
 BLOCK_BYTES = 2**25

@@ -19,10 +19,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from outmetric.inputs import check_number, check_pairs, check_points, check_supervision, is_numeric_matrix
-from outmetric.kernels import Diagonal, MatrixKernel, Scalar, Separable, n_points
+from outmetric.kernels import Diagonal, MatrixKernel, Separable
 from outmetric.memory import available_memory, require_memory
 from outmetric.metric import OutputMetric
 from outmetric.operators import Array, GramOperator
+from outmetric.scalar import Scalar, n_points
 from outmetric.solvers import SOLVERS, ConjugateGradient, IllConditionedError, Solver, Status, choose_solver
 from outmetric.targets import (
     ClassSimilarity,

@@ -31,10 +31,11 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from threadpoolctl import threadpool_limits
 
 from outmetric.inputs import check_points
-from outmetric.kernels import Separable, median_factor
+from outmetric.kernels import Separable
 from outmetric.models import FixedKernelMetric, LearnedKernelMetric
 from outmetric.operators import Array
 from outmetric.path import BatchStep, Decomposition, FixedBatch, LearnedBatch, Maps
+from outmetric.scalar import median_factor
 from outmetric.solvers import Status
 from outmetric.targets import target_rank
 from outmetric.votes import Score, neighbour_votes, score_function, smoothed_votes
