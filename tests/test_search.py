@@ -284,6 +284,7 @@ def test_weights_beyond_double_precision_get_no_score():
     ours = MetricSearchCV(LearnedKernelMetric(kernel="precomputed"), {"regression_weight": [1e-3, 1e14]}, n_neighbors=[3], cv=3)
     with pytest.warns(FitFailedWarning, match="round-off"):
         ours.fit(K, Y)
+    np.testing.assert_array_equal(np.isfinite(ours.cv_results_["mean_test_score"]), [True, False])
     assert ours.best_params_ == {"regression_weight": 1e-3}
 
 
