@@ -23,6 +23,7 @@ LAYERS = [
     "path",
     "metric",
     "inputs",
+    "face",
     "models",
     "votes",
     "search",

@@ -1,7 +1,11 @@
-"""The fitted model as frozen arrays: the map f(x) = sum_j K(x, x_j) c_j, and the distance |L (f(x) - f(x'))| of its images."""
+"""Fitted metrics as frozen arrays: a map f, and the distance |L (f(x) - f(x'))| of its images.
+
+Here f(x) = sum_j K(x, x_j) c_j, or f(x) = x for metrics that are linear in the data.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,13 +19,42 @@ from outmetric.scalar import n_points
 BLOCK_BYTES = 2**25
 
 
-@dataclass(frozen=True, eq=False)
-class OutputMetric:
+class Metric(ABC):
     """A learned metric, independent of the estimator that learned it.
 
     Called on two points it returns their distance, as metric-learn's ``get_metric`` does, so it serves wherever a function of two
     points is asked for. For many distances `coordinates` is faster by far: compute the points once, then use Euclidean
-    distances. It can be pickled if its kernel can.
+    distances.
+    """
+
+    metric_factor: Array
+
+    @abstractmethod
+    def map(self, X: Any) -> Array:
+        """f(x) for each row of X."""
+
+    @abstractmethod
+    def _sample(self, x: Any) -> Any:
+        """A sample of one point, of the kind the metric was learned on."""
+
+    def coordinates(self, X: Any) -> Array:
+        """f(x) L': points whose Euclidean distance is the learned distance."""
+        outputs = self.map(X)
+        return np.asarray(outputs @ self.metric_factor.T.astype(outputs.dtype))
+
+    def distances(self, X: Any, Z: Any) -> Array:
+        """The learned distance between row i of X and row i of Z, shape (n,)."""
+        return np.asarray(np.linalg.norm(self.coordinates(X) - self.coordinates(Z), axis=1))
+
+    def __call__(self, x: Any, z: Any, squared: bool = False) -> float:
+        """The distance between two points (or its square)."""
+        distance = float(self.distances(self._sample(x), self._sample(z))[0])
+        return distance**2 if squared else distance
+
+
+@dataclass(frozen=True, eq=False)
+class OutputMetric(Metric):
+    """The metric |L (f(x) - f(x'))| with f(x) = sum_j K(x, x_j) c_j + offset. It can be pickled if its kernel can.
 
     Parameters
     ----------
@@ -30,7 +63,7 @@ class OutputMetric:
     points : array or sparse matrix of shape (n_train, d), or array of n_train objects
         The training points x_j (an array without columns for a precomputed kernel, which does not need them).
     coefficients : array of shape (n_train, m)
-    metric_factor : array of shape (m, m)
+    metric_factor : array of shape (p, m)
         L; distances use A = L'L, so its sign does not matter.
     offset : array of shape (m,)
         Added by `map`.
@@ -55,28 +88,39 @@ class OutputMetric:
             outputs[part] = cross.apply(self.coefficients) + self.offset
         return outputs
 
-    def coordinates(self, X: Any) -> Array:
-        """f(x) L': points whose Euclidean distance is the learned distance."""
-        outputs = self.map(X)
-        return np.asarray(outputs @ self.metric_factor.T.astype(outputs.dtype))
-
-    def distances(self, X: Any, Z: Any) -> Array:
-        """The learned distance between row i of X and row i of Z, shape (n,)."""
-        return np.asarray(np.linalg.norm(self.coordinates(X) - self.coordinates(Z), axis=1))
-
-    def __call__(self, x: Any, z: Any, squared: bool = False) -> float:
-        """The distance between two points (or its square)."""
-        distance = float(self.distances(self._sample(x), self._sample(z))[0])
-        return distance**2 if squared else distance
-
     def _sample(self, x: Any) -> Any:
-        """A sample of one point, of the kind the metric was learned on."""
         if self.points.ndim == 1:
             return objects([x])
         if hasattr(x, "toarray"):
             return x.reshape(1, -1)
-        values = np.asarray(x)
-        return values.astype(np.promote_types(values.dtype, np.float32)).reshape(1, -1)
+        return _row(x)
+
+
+@dataclass(frozen=True, eq=False)
+class LinearMetric(Metric):
+    """The metric |L (x - x')|.
+
+    Parameters
+    ----------
+    metric_factor : array of shape (p, d)
+        L.
+    """
+
+    metric_factor: Array
+
+    def map(self, X: Any) -> Array:
+        """X itself."""
+        if X.shape[1] != self.metric_factor.shape[1]:
+            raise ValueError(f"X has {X.shape[1]} features; the metric was learned on {self.metric_factor.shape[1]}.")
+        return np.asarray(X, dtype=_float_dtype(X))
+
+    def _sample(self, x: Any) -> Any:
+        return _row(x)
+
+
+def _row(x: Any) -> Array:
+    values = np.asarray(x)
+    return values.astype(np.promote_types(values.dtype, np.float32)).reshape(1, -1)
 
 
 def _float_dtype(X: Any) -> np.dtype[Any]:

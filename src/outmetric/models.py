@@ -13,17 +13,16 @@ from typing import Any, Literal, Self
 import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
-from outmetric.inputs import check_number, check_pairs, check_points, check_supervision, is_numeric_matrix
-from outmetric.kernels import Diagonal, MatrixKernel, Separable
+from outmetric.face import KernelTransformer, is_sequence
+from outmetric.inputs import check_number, check_supervision
+from outmetric.kernels import MatrixKernel, Separable
 from outmetric.memory import available_memory, require_memory
 from outmetric.metric import OutputMetric
 from outmetric.operators import Array, GramOperator
-from outmetric.scalar import Scalar, n_points
+from outmetric.scalar import n_points
 from outmetric.solvers import SOLVERS, ConjugateGradient, IllConditionedError, Solver, Status, choose_solver
 from outmetric.targets import (
     ClassSimilarity,
@@ -50,13 +49,10 @@ class Problem:
     similarity: Similarity
 
 
-class _KernelMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
+class _KernelMetric(KernelTransformer, ABC):
     """What the two models share: data, kernel, supervision, training, and the fitted map and metric."""
 
     n_components: int | None
-    kernel: Any
-    bandwidth: Any
-    kernel_params: Mapping[str, Any] | None
     collocation_weight: float | Literal["auto"]
     regression_weight: float
     prototypes: Any
@@ -109,9 +105,7 @@ class _KernelMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         if trained.factors.output_matrix is not None:
             (scalar,) = kernel.scalars
             kernel = Separable(scalar, trained.factors.output_matrix)
-        # A precomputed kernel comes with its values, so of its training points only the number matters.
-        kept = np.empty((n, 0)) if self._takes == "kernel values" else points
-        self.metric_ = OutputMetric(kernel, kept, trained.coefficients, trained.factors.metric_factor, targets.offset)
+        self.metric_ = OutputMetric(kernel, self._kept(points), trained.coefficients, trained.factors.metric_factor, targets.offset)
         self.coefficients_ = trained.coefficients.copy()
         self.metric_factor_ = trained.factors.metric_factor.copy()
         self.metric_matrix_ = self.metric_factor_.T @ self.metric_factor_
@@ -135,66 +129,14 @@ class _KernelMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _problem(self, X: Any, y: Any) -> Problem:
         """Everything that fitting needs and the weights do not enter."""
         self._check_parameters()
-        declared = self._declared_kernel().takes
-        self._takes = "arrays" if declared == "objects" and is_numeric_matrix(X) else declared
-        X = check_points(self, X, self._takes, fitting=True)
-        targets, similarity = self._supervision(y, n_points(X))
-        # In double precision whatever the data: coefficients are large numbers that almost cancel. But precomputed values keep the
-        # dtype that tells how exact they are.
-        points = X.copy() if self._takes in ("kernel values", "objects") else X.astype(np.float64)
+        points = self._training_points(X)
+        targets, similarity = self._supervision(y, n_points(points))
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         return Problem(points, self._kernel_for(targets.values.shape[1]).resolve(points, rng), targets, similarity)
 
-    def transform(self, X: Any) -> Array:
-        """Coordinates in which Euclidean distance is the learned metric, shape (n, m)."""
-        check_is_fitted(self)
-        return self.metric_.coordinates(check_points(self, X, self._takes, fitting=False))
-
-    def map(self, X: Any) -> Array:
-        """f(x), shape (n, m): the learned map before the metric is applied; targets are given in these coordinates."""
-        check_is_fitted(self)
-        return self.metric_.map(check_points(self, X, self._takes, fitting=False))
-
-    def pair_distance(self, pairs: Any) -> Array:
-        """The learned distance of each pair.
-
-        Parameters
-        ----------
-        pairs : array of shape (n_pairs, 2, d), or sequence of pairs of objects
-
-        Returns
-        -------
-        array of shape (n_pairs,)
-        """
-        check_is_fitted(self)
-        return self.metric_.distances(*check_pairs(self, pairs, self._takes))
-
-    def pair_score(self, pairs: Any) -> Array:
-        """Minus `pair_distance`: the larger, the more similar."""
-        return -self.pair_distance(pairs)
-
-    def get_metric(self) -> OutputMetric:
-        """The learned metric as a function of two points, independent of this estimator; it can be pickled if the kernel can."""
-        check_is_fitted(self)
-        return self.metric_
-
-    def get_mahalanobis_matrix(self) -> Array:
-        """A such that the squared distance is (f(x) - f(x'))' A (f(x) - f(x')), with f from `map`."""
-        check_is_fitted(self)
-        return np.array(self.metric_matrix_)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        try:
-            kernel = self._declared_kernel()
-        except ValueError:  # tags must not raise; fit will
-            kernel = Separable()
-        tags.target_tags.required = True
         tags.target_tags.multi_output = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        tags.input_tags.sparse = kernel.takes == "sparse"
-        tags.input_tags.pairwise = kernel.takes == "kernel values"
-        tags.input_tags.positive_only = any(scalar.needs_positive for scalar in kernel.scalars)
         return tags
 
     def _check_parameters(self) -> None:
@@ -203,12 +145,7 @@ class _KernelMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         check_number("tol", self.tol)
         if not isinstance(self.max_iter, Integral) or self.max_iter < 1:
             raise ValueError(f"max_iter must be an integer >= 1, not {self.max_iter!r}.")
-        if self.kernel_params is not None and not isinstance(self.kernel_params, Mapping):
-            raise ValueError(f"kernel_params must be None or a dict, not {self.kernel_params!r}.")
-        if isinstance(self.kernel, MatrixKernel | Scalar):
-            given = _is_sequence(self.bandwidth) or self.bandwidth != "median" or self.kernel_params is not None
-            if given:
-                raise ValueError("bandwidth and kernel_params belong to a kernel given by name; this kernel object has its own.")
+        self._check_kernel()
         if self.solver != "auto" and self.solver not in SOLVERS:
             raise ValueError(f"solver={self.solver!r} is not known; use 'auto' or one of {sorted(SOLVERS)}.")
 
@@ -255,16 +192,6 @@ class _KernelMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         # The collocation term sums over pairs: dividing by the mean degree keeps its share independent of n and of the unit of S.
         degree = similarity.mean_degree
         return float(self.regression_weight / (2 * degree)) if degree > 0 else 0.0
-
-    def _declared_kernel(self) -> MatrixKernel:
-        """The matrix kernel that the parameters describe."""
-        if isinstance(self.kernel, MatrixKernel):
-            return self.kernel
-        if isinstance(self.kernel, Scalar):
-            return Separable(self.kernel)
-        if _is_sequence(self.bandwidth):
-            return Diagonal([Scalar(self.kernel, bandwidth, self.kernel_params) for bandwidth in self.bandwidth])
-        return Separable(Scalar(self.kernel, self.bandwidth, self.kernel_params))
 
     def _kernel_for(self, n_outputs: int) -> MatrixKernel:
         kernel = self._declared_kernel()
@@ -566,7 +493,7 @@ class LearnedKernelMetric(_KernelMetric):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_number("output_penalty", self.output_penalty, positive=True, word="auto")
-        if isinstance(self.kernel, MatrixKernel) or _is_sequence(self.bandwidth):
+        if isinstance(self.kernel, MatrixKernel) or is_sequence(self.bandwidth):
             raise ValueError(
                 "LearnedKernelMetric learns the matrix of the kernel k(x, x') B itself: give a scalar kernel and one bandwidth; "
                 "FixedKernelMetric takes matrix-valued kernels."
@@ -597,7 +524,3 @@ def _bandwidth(kernel: MatrixKernel) -> Any:
     if not bandwidths:
         return None
     return bandwidths[0] if len(bandwidths) == 1 else np.array(bandwidths)
-
-
-def _is_sequence(bandwidth: Any) -> bool:
-    return isinstance(bandwidth, Sequence | np.ndarray) and not isinstance(bandwidth, str)

@@ -30,6 +30,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 from threadpoolctl import threadpool_limits
 
+from outmetric.face import MetricTransformer
 from outmetric.inputs import check_points
 from outmetric.kernels import Separable
 from outmetric.models import FixedKernelMetric, LearnedKernelMetric
@@ -70,7 +71,8 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
     Parameters
     ----------
     estimator : FixedKernelMetric, LearnedKernelMetric, or Pipeline that ends in one
-        Steps before the metric (scaling, say) are fitted on the training part of each fold.
+        Steps before the metric (scaling, say) are fitted on the training part of each fold. The metrics of `outmetric.baselines`
+        work too, with a fit for each candidate and fold, which serves all numbers of neighbours.
     param_grid : dict or list of dicts
         As for `GridSearchCV`: lists of values by parameter name. With ``n_iter``, values may also be distributions with a method
         ``rvs``.
@@ -347,7 +349,7 @@ def _shared_groups(
     """The groups of candidates, and for each candidate a tuple that is smaller the simpler it is."""
     groups: dict[Any, _Group] = {}
     members: dict[Any, _Member] = {}
-    simplicity = []
+    simplicity: list[tuple[float, ...]] = []
     prefix = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
     for index, candidate in enumerate(candidates):
         flexible = {prefix + name for name in (*WEIGHTS, *TARGETS)} & set(candidate)
@@ -356,16 +358,19 @@ def _shared_groups(
         if key not in groups:
             groups[key] = _Group(clone(estimator).set_params(**clone(common, safe=False)), [], shared=True)
         metric = _metric(groups[key].estimator)
+        if not isinstance(metric, MetricTransformer):
+            raise TypeError(f"MetricSearchCV tunes the metrics of outmetric, not {type(metric).__name__}.")
         if not isinstance(metric, FixedKernelMetric | LearnedKernelMetric):
-            raise TypeError(f"MetricSearchCV tunes FixedKernelMetric or LearnedKernelMetric, not {type(metric).__name__}.")
+            groups[index] = _alone(estimator, candidate, index)
+            simplicity.append(())
+            continue
         settings = {
             name: candidate.get(prefix + name, getattr(metric, name)) for name in (*WEIGHTS, *TARGETS) if hasattr(metric, name)
         }
         simplicity.append(_simplicity(settings, metric.bandwidth, n_classes))
         unknown = {name for name in flexible if name.removeprefix(prefix) not in settings}
         if unknown or not _is_served(metric) or settings.get("metric_ridge") == 0:
-            alone = clone(estimator).set_params(**clone(dict(candidate), safe=False))  # raises for what it does not know
-            groups[index] = _Group(alone, [_Member(settings, [index], None, None)], shared=False)
+            groups[index] = _alone(estimator, candidate, index)
             continue
         clone(metric).set_params(**settings)._check_parameters()
         targets = _fingerprint({name: settings[name] for name in TARGETS})
@@ -376,6 +381,12 @@ def _shared_groups(
             groups[key].members.append(members[essence])
         members[essence].indices.append(index)
     return [group for group in groups.values() if group.members], simplicity
+
+
+def _alone(estimator: Any, candidate: Mapping[str, Any], index: int) -> _Group:
+    """A candidate that needs a fit of its own; raises for parameters that the estimator does not know."""
+    alone = clone(estimator).set_params(**clone(dict(candidate), safe=False))
+    return _Group(alone, [_Member({}, [index], None, None)], shared=False)
 
 
 def _simplicity(settings: Mapping[str, Any], bandwidth: Any, n_classes: int) -> tuple[float, ...]:

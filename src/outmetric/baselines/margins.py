@@ -1,0 +1,360 @@
+"""The LMNN problem: target neighbours are pulled near, and points of other classes pushed out of a margin around them.
+
+    minimise over L   (1 - mu) sum_(i,j) d_ij + mu sum_(i,j) sum_l [1 + d_ij - d_il]_+ ,      d_ij = |L (x_i - x_j)|^2,
+
+where j runs over the target neighbours of i and l over the points of other classes (Weinberger & Saul 2009). In M = L'L this is
+convex with the dual
+
+    maximise   sum_t alpha_t    subject to   0 <= alpha_t <= mu,   (1 - mu) P + sum_t alpha_t D_t >= 0,
+
+with the scatter P of all target differences and D_t = (x_i - x_j)(x_i - x_j)' - (x_i - x_l)(x_i - x_l)' for a triplet t. The hinge
+has kinks just where the optimum lies, so that its gradient does not vanish there. It is therefore minimised with rounded kinks, and
+the slopes of the rounded hinge are the alpha_t that bound the optimum of the unrounded one from below.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.optimize
+import scipy.sparse
+
+from outmetric.operators import Array
+from outmetric.solvers import Status
+
+# Distances, or differences of coordinates, held at once.
+BLOCK = 2**21
+# Pairs remembered as possible impostors; those beyond are sought again at each evaluation.
+REMEMBERED = 2**23
+# Where more than this share of all pairs are near, finding them anew is faster than following a list.
+DENSE = 0.03
+# Pairs are remembered up to this much beyond the margin, relative to its radius: with more, many are followed in vain; with less,
+# the list is outdated sooner.
+SKIN = 0.1
+# Past steps that L-BFGS keeps.
+CORRECTIONS = 20
+# Widths of the rounded kink in units of the margin, from easy to exact.
+ROUNDINGS = (0.1, 0.01, 0.001)
+# A step that lowers the objective by less than this, relatively, is the last for its rounding.
+FLAT = 1e-10
+
+
+def target_neighbours(X: Array, labels: Array, count: int) -> Array:
+    """The nearest points of the same class, by index, shape (n, count); -1 where the class has no more."""
+    neighbours = np.full((len(X), count), -1)
+    for label in np.unique(labels):
+        members = np.flatnonzero(labels == label)
+        available = min(count, len(members) - 1)
+        points = X[members] - X[members].mean(axis=0)
+        norms = np.einsum("ij,ij->i", points, points)
+        for part in _row_blocks(len(members)):
+            distances = norms - 2 * points[part] @ points.T  # up to a constant in each row
+            own = np.arange(part.start, part.stop)
+            distances[own - part.start, own] = np.inf
+            nearest = np.argsort(distances, axis=1, kind="stable")[:, :available]
+            neighbours[members[part], :available] = members[nearest]
+    return neighbours
+
+
+class ImpostorSearch:
+    """Finds all pairs of points from different classes that are nearer than the first one's radius.
+
+    Pairs a little further apart are remembered. A distance changes by no more than its two points have moved: the memory of point
+    i stays complete while sqrt(radius_i) + moved_i + max moved is at most the distance up to which it was made. So the result is
+    exact, whatever is remembered, and while the points move slowly it costs a multiple of the number of pairs, not n^2.
+
+    Parameters
+    ----------
+    labels : array of shape (n,)
+        Class indices in ascending order, so that a class is a slice.
+    """
+
+    def __init__(self, labels: Array) -> None:
+        starts = np.flatnonzero(np.diff(labels, prepend=labels[0] - 1))
+        self._classes = [slice(a, b) for a, b in zip(starts, [*starts[1:], len(labels)], strict=True)]
+        self._blocks = _row_blocks(len(labels))
+        self._memory: list[tuple[Array, Array] | None] = [None] * len(self._blocks)
+        self._made_at: Array | None = None
+        self._reach = np.zeros(len(labels))
+        self.searches = 0
+
+    def pairs(self, Z: Array, radii: Array) -> Iterator[tuple[slice, Array, Array, Array]]:
+        """All pairs with squared distance < radii[row]: for blocks of rows, (block, rows ascending, columns, squared distances)."""
+        remember = self._is_outdated(Z, radii)
+        if remember:
+            self._memory = [None] * len(self._blocks)
+            self._made_at, self._reach = Z, (1 + SKIN) * np.sqrt(radii)
+            self.searches += 1
+        norms = np.einsum("ij,ij->i", Z, Z)
+        room = REMEMBERED
+        for index, block in enumerate(self._blocks):
+            known = self._memory[index]
+            if known is not None:
+                rows, columns = known
+                distances = squared_distances(Z, rows, columns)
+            else:
+                table = Z[block] @ (-2 * Z.T)
+                table += norms
+                table += norms[block, None]
+                self._leave_out_own_class(table, block)
+                rows, columns = np.nonzero(table < (self._reach[block, None] ** 2 if remember else radii[block, None]))
+                distances = table[rows, columns]
+                rows += block.start
+                if remember and len(rows) <= min(room, DENSE * table.size):
+                    room -= len(rows)
+                    self._memory[index] = rows, columns
+            near = distances < radii[rows]
+            yield block, rows[near], columns[near], distances[near]
+
+    def _is_outdated(self, Z: Array, radii: Array) -> bool:
+        if self._made_at is None or Z.shape != self._made_at.shape:
+            return True
+        moved = np.linalg.norm(Z - self._made_at, axis=1)
+        return bool(np.any(np.sqrt(radii) + moved + moved.max() > self._reach))
+
+    def _leave_out_own_class(self, table: Array, block: slice) -> None:
+        for members in self._classes:
+            rows = slice(max(members.start - block.start, 0), max(members.stop - block.start, 0))
+            table[rows, members] = np.inf
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """The objective at some L: as published, and with rounded kinks, the latter with its gradient."""
+
+    objective: float
+    rounded: float
+    gradient: Array
+    active: int
+
+    def steepness(self, L: Array) -> float:
+        """|gradient| |L| / objective: how far from stationary, whatever the units of the data."""
+        return float(np.linalg.norm(self.gradient) * np.linalg.norm(L) / max(self.rounded, np.finfo(float).tiny))
+
+
+class Margins:
+    """The objective as a function of L, with bounded memory.
+
+    An edge of weight w between points a and b contributes w |L (x_a - x_b)|^2. So the gradient is 2 (W X L')' X with the Laplacian
+    W of a sparse graph: no d x d matrix is formed for any pair, and no list of triplets.
+
+    L is taken in the coordinates ``X`` in which the points have unit variance in every direction that they span. The problem does
+    not depend on the coordinates, but descent methods do: this makes them several times faster.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+    labels : array of shape (n,)
+        Class indices.
+    targets : array of shape (n, k)
+        Target neighbours by index, -1 for none.
+    push_weight : float
+        mu.
+    """
+
+    def __init__(self, X: Array, labels: Array, targets: Array, push_weight: float) -> None:
+        order = np.argsort(labels, kind="stable")
+        position = np.empty_like(order)
+        position[order] = np.arange(len(order))
+        left, singular, right = scipy.linalg.svd(X[order] - X.mean(axis=0), full_matrices=False)
+        spanned = singular > singular[0] * max(X.shape) * np.finfo(float).eps
+        self.X = left[:, spanned] * np.sqrt(len(X))
+        self._deviations, self._directions = singular[spanned] / np.sqrt(len(X)), right[spanned]
+        self.push_weight = push_weight
+        self._present = targets[order] >= 0
+        # A loop stands for a target that is not there: it contributes nothing.
+        self._targets = np.where(self._present, position[targets[order]], np.arange(len(X))[:, None])
+        self._search = ImpostorSearch(labels[order])
+
+    def inner(self, factor: Array) -> Array:
+        """L for the coordinates ``X``, from L for the data."""
+        return np.asarray(factor @ self._directions.T * self._deviations)
+
+    def outer(self, L: Array, start: Array) -> Array:
+        """L for the data, from that for the coordinates ``X``; as ``start`` on directions that the data do not span."""
+        return np.asarray(start + ((L - self.inner(start)) / self._deviations) @ self._directions)
+
+    def evaluate(self, L: Array, rounding: float = 0.0) -> Evaluation:
+        """The objective with kinks rounded over a width of ``rounding``."""
+        Z = self.X @ L.T
+        sums = self._sum(Z, rounding, Z)
+        pull = self._target_laplacian(Z, 1 - self.push_weight + self.push_weight * sums.target_slopes)
+        forces = pull - self.push_weight * sums.repulsion
+        return Evaluation(sums.objective, sums.rounded, 2 * forces.T @ self.X, sums.active)
+
+    def lower_bound(self, L: Array, rounding: float) -> float:
+        """A bound from below on the objective of every metric, best where L minimises the objective with this rounding.
+
+        The slopes of the hinges, times mu, are in the box of the dual. With the pull P and the slopes' sum Q of D_t, they are
+        feasible once scaled by the largest s <= 1 for which P + s Q >= 0, and the dual objective is s times their sum.
+        """
+        mu, X = self.push_weight, self.X
+        sums = self._sum(X @ L.T, rounding, X)
+        pull = (1 - mu) * (X.T @ self._target_laplacian(X, np.ones_like(sums.target_slopes)))
+        push = mu * (X.T @ (self._target_laplacian(X, sums.target_slopes) - sums.repulsion))
+        pull[np.diag_indices_from(pull)] += 1e-13 * np.trace(pull) + np.finfo(float).tiny  # its round-off, or it may be singular
+        steepest = float(scipy.linalg.eigh(-(push + push.T) / 2, (pull + pull.T) / 2, eigvals_only=True)[-1])
+        return mu * float(sums.target_slopes.sum()) / max(1.0, steepest)
+
+    def _sum(self, Z: Array, rounding: float, vectors: Array) -> _Sums:
+        """The sums over all triplets, for the points mapped to Z."""
+        n, mu = len(Z), self.push_weight
+        pulled = np.stack([squared_distances(Z, np.arange(n), column) for column in self._targets.T], axis=1)
+        edges = np.where(self._present, 1 + pulled, -np.inf)
+        radii = np.maximum(edges.max(axis=1) + rounding / 2, 0)
+        objective = rounded = (1 - mu) * float(pulled.sum())
+        target_slopes, degrees, attraction = np.zeros_like(pulled), np.zeros(n), np.zeros_like(vectors)
+        active = 0
+        for block, rows, columns, distances in self._search.pairs(Z, radii):
+            weights = np.zeros(len(rows))
+            for column, edge in enumerate(edges.T):
+                violation = edge[rows] - distances
+                slope, loss = _rounded_hinge(violation, rounding)
+                objective += mu * float(np.maximum(violation, 0).sum())
+                rounded += mu * float(loss.sum())
+                active += int(np.count_nonzero(violation > 0))
+                target_slopes[:, column] += np.bincount(rows, slope, minlength=n)
+                weights += slope
+            starts = np.searchsorted(rows, np.arange(block.start, block.stop + 1))
+            graph = scipy.sparse.csr_array((weights, columns, starts), shape=(block.stop - block.start, n))
+            degrees += np.bincount(rows, weights, minlength=n) + np.bincount(columns, weights, minlength=n)
+            attraction[block] += graph @ vectors
+            attraction += graph.T @ vectors[block]
+        return _Sums(objective, rounded, active, target_slopes, degrees[:, None] * vectors - attraction)
+
+    def _target_laplacian(self, vectors: Array, weights: Array) -> Array:
+        """W times the vectors, for the graph of target neighbours with these weights."""
+        n, k = self._targets.shape
+        graph = scipy.sparse.csr_array((weights.ravel(), self._targets.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n))
+        degrees = weights.sum(axis=1) + np.bincount(self._targets.ravel(), weights.ravel(), minlength=n)
+        return np.asarray(degrees[:, None] * vectors - graph @ vectors - graph.T @ vectors)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """``target_slopes[i, j]`` is the hinges' slope summed over impostors; ``repulsion`` the impostors' Laplacian times vectors."""
+
+    objective: float
+    rounded: float
+    active: int
+    target_slopes: Array
+    repulsion: Array
+
+
+@dataclass(frozen=True)
+class Record:
+    """One iteration: the published objective, the one with kinks rounded over ``rounding``, and the steepness of the latter."""
+
+    iteration: int
+    objective: float
+    rounded: float
+    rounding: float
+    steepness: float
+    active: int
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class Minimum:
+    """The best L found, a lower bound on the objective of any other, and how it was found."""
+
+    factor: Array
+    objective: float
+    lower_bound: float
+    history: tuple[Record, ...]
+    status: Status
+
+    @property
+    def gap(self) -> float:
+        return (self.objective - self.lower_bound) / self.objective if self.objective > 0 else 0.0
+
+
+def minimise(
+    margins: Margins, start: Array, *, tol: float, max_iter: int, on_iteration: Callable[[Record], None] = lambda record: None
+) -> Minimum:
+    """Minimise over L by L-BFGS, with kinks rounded less and less.
+
+    A rounding is left for the next when the steepness is below ``tol``. The search ends when the duality gap is below ``tol``, when
+    a rounding lowers the objective of the one before by less, or with the last rounding.
+    """
+    began = time.perf_counter()
+    history: list[Record] = []
+
+    def tell(rounding: float, evaluation: Evaluation, steepness: float) -> bool:
+        seconds = time.perf_counter() - began
+        now = Record(len(history) + 1, evaluation.objective, evaluation.rounded, rounding, steepness, evaluation.active, seconds)
+        history.append(now)
+        on_iteration(now)
+        return steepness <= tol or len(history) >= max_iter
+
+    best, bound, status = margins.inner(start), 0.0, Status.ITERATION_LIMIT
+    objective = margins.evaluate(best).objective
+    for rounding in ROUNDINGS:
+        previous = objective
+        found = _descend(margins, best, rounding, tell)
+        reached = margins.evaluate(found).objective
+        bound = max(bound, margins.lower_bound(found, rounding))
+        if reached < objective:
+            best, objective = found, reached
+        settled = rounding != ROUNDINGS[0] and previous - objective <= tol * objective
+        stopped = len(history) >= max_iter
+        if objective - bound <= tol * objective or (not stopped and (settled or rounding == ROUNDINGS[-1])):
+            status = Status.CONVERGED
+        if stopped or status is Status.CONVERGED:
+            break
+    return Minimum(margins.outer(best, start), objective, bound, tuple(history), status)
+
+
+def _descend(margins: Margins, start: Array, rounding: float, tell: Callable[[float, Evaluation, float], bool]) -> Array:
+    """L-BFGS on the rounded objective until ``tell`` says stop or it is flat."""
+    latest = margins.evaluate(start, rounding)
+
+    def evaluate(values: Array) -> tuple[float, Array]:
+        nonlocal latest
+        latest = margins.evaluate(values.reshape(start.shape), rounding)
+        return latest.rounded, latest.gradient.ravel()
+
+    def after_step(values: Array) -> None:
+        if tell(rounding, latest, latest.steepness(values)):
+            raise StopIteration
+
+    options = {
+        "maxiter": np.iinfo(np.int32).max,
+        "maxfun": np.iinfo(np.int32).max,
+        "ftol": FLAT,
+        "gtol": 0.0,
+        "maxcor": CORRECTIONS,
+    }
+    minimize: Any = scipy.optimize.minimize  # its type does not know that the callback may take the values
+    result = minimize(evaluate, start.ravel(), jac=True, method="L-BFGS-B", callback=after_step, options=options)
+    return np.asarray(result.x.reshape(start.shape))
+
+
+def squared_distances(Z: Array, rows: Array, columns: Array) -> Array:
+    """|Z[i] - Z[l]|^2 for each pair (i, l), shape (pairs,)."""
+    distances = np.empty(len(rows))
+    step = max(1, BLOCK // max(1, Z.shape[1]))
+    for start in range(0, len(rows), step):
+        part = slice(start, start + step)
+        differences = Z[rows[part]] - Z[columns[part]]
+        distances[part] = np.einsum("ij,ij->i", differences, differences)
+    return distances
+
+
+def _rounded_hinge(violation: Array, rounding: float) -> tuple[Array, Array]:
+    """(slope q, loss) of [z]_+ with its kink rounded: the largest q z + h/2 q (1 - q) over 0 <= q <= 1, above it by h/8 at most."""
+    if rounding == 0:
+        return (violation > 0).astype(float), np.maximum(violation, 0)
+    slope = np.clip(violation / rounding + 0.5, 0, 1)
+    # Where the slope is 0 so is the loss, even if the violation is -inf.
+    return slope, np.where(slope > 0, slope * (np.maximum(violation, -rounding) + rounding / 2 * (1 - slope)), 0)
+
+
+def _row_blocks(n: int) -> list[slice]:
+    step = max(1, BLOCK // n)
+    return [slice(start, min(start + step, n)) for start in range(0, n, step)]

@@ -1,0 +1,122 @@
+"""What metric estimators have in common: scikit-learn's `transform`, metric-learn's names for the metric, and kernel parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from outmetric.inputs import check_pairs, check_points, is_numeric_matrix
+from outmetric.kernels import Diagonal, MatrixKernel, Separable
+from outmetric.metric import Metric
+from outmetric.operators import Array
+from outmetric.scalar import Scalar, Takes
+
+
+class MetricTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """An estimator that learns ``metric_`` from data of the kind ``_takes``."""
+
+    metric_: Metric
+    _takes: Takes
+
+    def transform(self, X: Any) -> Array:
+        """Coordinates in which Euclidean distance is the learned metric, shape (n, m)."""
+        check_is_fitted(self)
+        return self.metric_.coordinates(check_points(self, X, self._takes, fitting=False))
+
+    def map(self, X: Any) -> Array:
+        """f(x): the map before the metric is applied (the data themselves for a linear metric)."""
+        check_is_fitted(self)
+        return self.metric_.map(check_points(self, X, self._takes, fitting=False))
+
+    def pair_distance(self, pairs: Any) -> Array:
+        """The learned distance of each pair.
+
+        Parameters
+        ----------
+        pairs : array of shape (n_pairs, 2, d), or sequence of pairs of objects
+
+        Returns
+        -------
+        array of shape (n_pairs,)
+        """
+        check_is_fitted(self)
+        return self.metric_.distances(*check_pairs(self, pairs, self._takes))
+
+    def pair_score(self, pairs: Any) -> Array:
+        """Minus `pair_distance`: the larger, the more similar."""
+        return -self.pair_distance(pairs)
+
+    def get_metric(self) -> Metric:
+        """The learned metric as a function of two points, independent of this estimator; it can be pickled if the kernel can."""
+        check_is_fitted(self)
+        return self.metric_
+
+    def get_mahalanobis_matrix(self) -> Array:
+        """A such that the squared distance is (f(x) - f(x'))' A (f(x) - f(x')), with f from `map`."""
+        check_is_fitted(self)
+        return np.asarray(self.metric_.metric_factor.T @ self.metric_.metric_factor)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class KernelTransformer(MetricTransformer):
+    """One that learns with a kernel, described by three parameters."""
+
+    kernel: Any
+    bandwidth: Any
+    kernel_params: Mapping[str, Any] | None
+
+    def _check_kernel(self) -> None:
+        if self.kernel_params is not None and not isinstance(self.kernel_params, Mapping):
+            raise ValueError(f"kernel_params must be None or a dict, not {self.kernel_params!r}.")
+        if isinstance(self.kernel, MatrixKernel | Scalar):
+            given = is_sequence(self.bandwidth) or self.bandwidth != "median" or self.kernel_params is not None
+            if given:
+                raise ValueError("bandwidth and kernel_params belong to a kernel given by name; this kernel object has its own.")
+
+    def _declared_kernel(self) -> MatrixKernel:
+        """The matrix kernel that the parameters describe."""
+        if isinstance(self.kernel, MatrixKernel):
+            return self.kernel
+        if isinstance(self.kernel, Scalar):
+            return Separable(self.kernel)
+        if is_sequence(self.bandwidth):
+            return Diagonal([Scalar(self.kernel, bandwidth, self.kernel_params) for bandwidth in self.bandwidth])
+        return Separable(Scalar(self.kernel, self.bandwidth, self.kernel_params))
+
+    def _training_points(self, X: Any) -> Any:
+        """X checked, and copied."""
+        declared = self._declared_kernel().takes
+        self._takes = "arrays" if declared == "objects" and is_numeric_matrix(X) else declared
+        X = check_points(self, X, self._takes, fitting=True)
+        # In double precision whatever the data: coefficients are large numbers that almost cancel. But precomputed values keep the
+        # dtype that tells how exact they are.
+        return X.copy() if self._takes in ("kernel values", "objects") else X.astype(np.float64)
+
+    def _kept(self, points: Any) -> Any:
+        """What the fitted metric needs: a precomputed kernel comes with its values, of its points only the number matters."""
+        return np.empty((len(points), 0)) if self._takes == "kernel values" else points
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        try:
+            kernel = self._declared_kernel()
+        except ValueError:  # tags must not raise; fit will
+            kernel = Separable()
+        tags.input_tags.sparse = kernel.takes == "sparse"
+        tags.input_tags.pairwise = kernel.takes == "kernel values"
+        tags.input_tags.positive_only = any(scalar.needs_positive for scalar in kernel.scalars)
+        return tags
+
+
+def is_sequence(bandwidth: Any) -> bool:
+    """Whether a bandwidth is given for each output."""
+    return isinstance(bandwidth, Sequence | np.ndarray) and not isinstance(bandwidth, str)
