@@ -239,3 +239,89 @@ def numerical_gradient(function, x, step=1e-5):
         backward[index] -= step
         gradient[index] = (function(forward) - function(backward)) / (2 * step)
     return gradient
+
+
+def target_neighbours(X, y, count):
+    """The nearest points of the same class; fewer if it has no more."""
+    found = []
+    for i in range(len(X)):
+        others = [j for j in range(len(X)) if j != i and y[j] == y[i]]
+        found.append(sorted(others, key=lambda j, i=i: np.sum((X[i] - X[j]) ** 2))[:count])
+    return found
+
+
+def lmnn(L, X, y, neighbours, mu):
+    """(1 - mu) sum_ij d_ij + mu sum_ijl [1 + d_ij - d_il]_+ by its definition (Weinberger & Saul 2009, eq. 13)."""
+    pull = push = 0.0
+    for i in range(len(X)):
+        for j in neighbours[i]:
+            near = np.sum((L @ (X[i] - X[j])) ** 2)
+            pull += near
+            for other in range(len(X)):
+                if y[other] != y[i]:
+                    push += max(0.0, 1 + near - np.sum((L @ (X[i] - X[other])) ** 2))
+    return (1 - mu) * pull + mu * push
+
+
+def lmnn_by_cvxpy(X, y, neighbours, mu):
+    """The optimum over all metrics, as a semi-definite program."""
+    import cvxpy
+
+    d = X.shape[1]
+    M = cvxpy.Variable((d, d), PSD=True)
+    pull, triplets = np.zeros((d, d)), []
+    for i in range(len(X)):
+        for j in neighbours[i]:
+            near = np.outer(X[i] - X[j], X[i] - X[j])
+            pull += near
+            impostors = [X[i] - X[other] for other in range(len(X)) if y[other] != y[i]]
+            triplets += [(near - np.outer(v, v)).ravel() for v in impostors]
+    violations = cvxpy.pos(1 + np.array(triplets) @ cvxpy.vec(M, order="C"))
+    objective = (1 - mu) * cvxpy.trace(pull @ M) + mu * cvxpy.sum(violations)
+    return cvxpy.Problem(cvxpy.Minimize(objective)).solve(solver="CLARABEL")
+
+
+def log_det_divergence(A, prior):
+    ratio = A @ np.linalg.inv(prior)
+    return float(np.trace(ratio) - np.linalg.slogdet(ratio)[1] - len(A))
+
+
+def itml(A, differences, signs, bounds, prior, gamma):
+    """The objective of ITML with the best relaxation of each bound: none where it is kept, else the distance itself."""
+    distances = np.array([v @ A @ v for v in differences])
+    relaxed = np.where(signs * (distances - bounds) <= 0, bounds, distances)
+    return log_det_divergence(A, prior) + gamma * float(np.sum(relaxed / bounds - np.log(relaxed / bounds) - 1))
+
+
+def itml_dual(multipliers, differences, signs, bounds, prior, gamma):
+    weights = signs * multipliers
+    inverse = np.linalg.inv(prior) + sum(w * np.outer(v, v) for w, v in zip(weights, differences, strict=True))
+    relaxation = np.sum(np.log(1 - signs * multipliers * bounds / gamma))
+    return float(np.linalg.slogdet(inverse @ prior)[1] + gamma * relaxation)
+
+
+def itml_sweep(differences, signs, bounds, prior, gamma):
+    """One sweep of algorithm 1 of Davis et al. (2007), from the prior: (A, multipliers, xi)."""
+    A, multipliers, relaxed = prior.copy(), np.zeros(len(signs)), bounds.astype(float).copy()
+    for c, (v, sign) in enumerate(zip(differences, signs, strict=True)):
+        p = v @ A @ v
+        alpha = min(multipliers[c], sign * gamma / (gamma + 1) * (1 / p - 1 / relaxed[c]))
+        beta = sign * alpha / (1 - sign * alpha * p)
+        relaxed[c] = gamma * relaxed[c] / (gamma + sign * alpha * relaxed[c])
+        multipliers[c] -= alpha
+        A = A + beta * A @ np.outer(v, v) @ A
+    return A, multipliers, relaxed
+
+
+def itml_by_cvxpy(differences, signs, bounds, prior, gamma):
+    import cvxpy
+
+    d = differences.shape[1]
+    A = cvxpy.Variable((d, d), PSD=True)
+    relaxed = cvxpy.Variable(len(signs))
+    distances = np.array([np.outer(v, v).ravel() for v in differences]) @ cvxpy.vec(A, order="C")
+    objective = cvxpy.trace(np.linalg.inv(prior) @ A) - cvxpy.log_det(A) + np.linalg.slogdet(prior)[1] - d
+    objective += gamma * cvxpy.sum(cvxpy.multiply(1 / bounds, relaxed) - cvxpy.log(relaxed) + np.log(bounds) - 1)
+    problem = cvxpy.Problem(cvxpy.Minimize(objective), [cvxpy.multiply(signs, distances - relaxed) <= 0])
+    problem.solve(solver="CLARABEL")
+    return A.value, problem.value

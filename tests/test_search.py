@@ -353,7 +353,7 @@ def test_votes_are_those_of_nearest_neighbours():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"estimator": StandardScaler()}, "tunes FixedKernelMetric or LearnedKernelMetric, not StandardScaler"),
+        ({"estimator": StandardScaler()}, "tunes the metrics of outmetric, not StandardScaler"),
         ({"n_neighbors": 0}, "n_neighbors must be integers >= 1"),
         ({"n_neighbors": [1.5]}, "n_neighbors must be integers >= 1"),
         ({"n_neighbors": 1000}, "exceeds the 59 points of the smallest training fold"),

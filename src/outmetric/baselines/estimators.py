@@ -27,7 +27,8 @@ from outmetric.inputs import check_number, check_points, check_supervision
 from outmetric.kernels import MatrixKernel, Separable
 from outmetric.metric import LinearMetric, Metric, OutputMetric, objects
 from outmetric.operators import Array, check_psd
-from outmetric.solvers import IllConditionedError, Status
+from outmetric.scalar import n_points
+from outmetric.solvers import Status
 
 # Samples up to which one BLAS thread is fastest.
 SMALL = 2000
@@ -45,7 +46,11 @@ class _Baseline(MetricTransformer):
     status_: Status
 
     @abstractmethod
-    def _embed(self, X: Any) -> tuple[Array, Callable[[Array], Metric]]:
+    def _training_points(self, X: Any) -> Any:
+        """X checked, and copied."""
+
+    @abstractmethod
+    def _embed(self, points: Any) -> tuple[Array, Callable[[Array], Metric]]:
         """Coordinates of the training points, and the metric that a factor L for these coordinates makes."""
 
     def _check_limits(self) -> None:
@@ -81,9 +86,12 @@ class _Baseline(MetricTransformer):
 class _LinearSpace(_Baseline):
     """The metric is |L (x - x')|."""
 
-    def _embed(self, X: Any) -> tuple[Array, Callable[[Array], Metric]]:
+    def _training_points(self, X: Any) -> Any:
         self._takes = "arrays"
-        return check_points(self, X, self._takes, fitting=True).astype(np.float64), LinearMetric
+        return check_points(self, X, self._takes, fitting=True).astype(np.float64)
+
+    def _embed(self, points: Any) -> tuple[Array, Callable[[Array], Metric]]:
+        return points, LinearMetric
 
 
 class _KernelSpace(KernelTransformer, _Baseline):
@@ -93,12 +101,14 @@ class _KernelSpace(KernelTransformer, _Baseline):
     random_state: Any
     _negligible: float
 
-    def _embed(self, X: Any) -> tuple[Array, Callable[[Array], Metric]]:
+    def _training_points(self, X: Any) -> Any:
         check_n_components(self.n_components)
         self._check_kernel()
         if isinstance(self.kernel, MatrixKernel) or len(self._declared_kernel().scalars) > 1:
             raise ValueError(f"{type(self).__name__} takes a scalar kernel and one bandwidth.")
-        points = self._training_points(X)
+        return super()._training_points(X)
+
+    def _embed(self, points: Any) -> tuple[Array, Callable[[Array], Metric]]:
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         kernel = self._declared_kernel().resolve(points, rng)
         (scalar,) = kernel.scalars
@@ -141,8 +151,9 @@ class _LargeMargin(_Baseline):
             raise ValueError(f"push_weight must be between 0 and 1, not {self.push_weight!r}.")
         if not isinstance(self.n_neighbors, Integral) or self.n_neighbors < 1:
             raise ValueError(f"n_neighbors must be an integer >= 1, not {self.n_neighbors!r}.")
-        points, measure = self._embed(X)
-        labels = self._check_labels(y, len(points))
+        sample = self._training_points(X)
+        labels = self._check_labels(y, n_points(sample))
+        points, measure = self._embed(sample)
         with threadpool_limits(limits=1 if len(points) < SMALL else None, user_api="blas"):
             self.target_neighbors_ = self._target_neighbours(points, labels)
             margins = Margins(points, labels, self.target_neighbors_, float(self.push_weight))
@@ -387,8 +398,9 @@ class _InformationTheoretic(_Baseline):
         self
         """
         self._check_parameters()
-        points, measure = self._embed(X)
-        labels = self._check_labels(y, len(points))
+        sample = self._training_points(X)
+        labels = self._check_labels(y, n_points(sample))
+        points, measure = self._embed(sample)
         count = 20 * len(self.classes_) ** 2 if self.n_constraints is None else self.n_constraints
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         similar, dissimilar = sample_pairs(labels, count, rng)
@@ -414,7 +426,7 @@ class _InformationTheoretic(_Baseline):
         self._check_parameters()
         if X is None:
             X, pairs = _points_of_pairs(pairs)
-        points, measure = self._embed(X)
+        points, measure = self._embed(self._training_points(X))
         pairs, y = np.asarray(pairs), np.asarray(y)
         if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu" or y.shape != (len(pairs),):
             raise ValueError(f"pairs must be (n_pairs, 2) row numbers with one y each; their shapes are {pairs.shape}, {y.shape}.")
@@ -431,12 +443,12 @@ class _InformationTheoretic(_Baseline):
             check_number("gamma", self.gamma, positive=True)
         if self.n_constraints is not None and (not isinstance(self.n_constraints, Integral) or self.n_constraints < 1):
             raise ValueError(f"n_constraints must be None or an integer >= 1, not {self.n_constraints!r}.")
-        low, high = self.percentiles
-        if not 0 <= low <= high <= 100:
+        if np.shape(self.percentiles) != (2,) or not 0 <= self.percentiles[0] <= self.percentiles[1] <= 100:
             raise ValueError(f"percentiles must be two ascending numbers from 0 to 100, not {self.percentiles!r}.")
-        if self.bounds is not None:
-            for bound in self.bounds:
-                check_number("each of the two bounds", bound, positive=True)
+        if self.bounds is not None and np.shape(self.bounds) != (2,):
+            raise ValueError(f"bounds must be None or two numbers, not {self.bounds!r}.")
+        for bound in () if self.bounds is None else self.bounds:
+            check_number("each of the two bounds", bound, positive=True)
 
     def _fit(self, points: Array, measure: Callable[[Array], Metric], pairs: Array, signs: Array, rng: np.random.Generator) -> Self:
         given = self.bounds is not None
@@ -464,7 +476,7 @@ class _InformationTheoretic(_Baseline):
                         f"{now.seconds:.2f} s"
                     ),
                 )
-        except IllConditionedError as error:
+        except np.linalg.LinAlgError as error:
             raise ValueError(f"the metric could not be learned: {error}.") from error
         self.pairs_, self.pair_signs_ = pairs[apart], signs
         self.multipliers_, self.relaxed_bounds_ = found.multipliers, found.relaxed_bounds

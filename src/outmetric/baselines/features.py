@@ -61,9 +61,11 @@ def kernel_components(scalar: Scalar, points: Any, n_components: int | float | N
     if not variances[0] > n * np.finfo(float).eps * np.abs(means).max():
         raise ValueError("the kernel does not tell any two training points apart: all its principal components are zero.")
     kept = _number(variances, n_components, negligible)
+    vectors = vectors[:, :kept]
+    vectors = vectors * np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(kept)])  # the same sign on every machine
     roots = np.sqrt(variances[:kept])
-    coefficients = vectors[:, :kept] / roots
-    return KernelComponents(coefficients, -(means @ coefficients), vectors[:, :kept] * roots)
+    coefficients = vectors / roots
+    return KernelComponents(coefficients, -(means @ coefficients), vectors * roots)
 
 
 def check_n_components(value: Any) -> None:

@@ -163,6 +163,8 @@ class Margins:
         position[order] = np.arange(len(order))
         left, singular, right = scipy.linalg.svd(X[order] - X.mean(axis=0), full_matrices=False)
         spanned = singular > singular[0] * max(X.shape) * np.finfo(float).eps
+        if not spanned.any():
+            raise ValueError("all training points coincide; there is nothing to learn from.")
         self.X = left[:, spanned] * np.sqrt(len(X))
         self._deviations, self._directions = singular[spanned] / np.sqrt(len(X)), right[spanned]
         self.push_weight = push_weight

@@ -147,7 +147,7 @@ def _updated(A: Array, images: Array, distances: Array, weights: Array) -> Array
         return A
     images, distances = images[:, moved], distances[np.ix_(moved, moved)]
     capacity = distances + np.diag(1 / weights[moved])
-    return np.asarray(A - images @ scipy.linalg.solve(capacity, images.T, assume_a="sym"))
+    return np.asarray(A - images @ np.linalg.solve(capacity, images.T))
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,7 +199,7 @@ class _Dual:
         hessian[np.diag_indices_from(hessian)] += relaxed[free] ** 2 / self.gamma
         step = np.zeros_like(multipliers)
         try:
-            step[free] = scipy.linalg.solve(hessian, gradient[free], assume_a="pos")
+            step[free] = scipy.linalg.cho_solve(scipy.linalg.cho_factor(hessian, overwrite_a=True), gradient[free])
         except np.linalg.LinAlgError:
             return multipliers
         before = self.value(multipliers)
