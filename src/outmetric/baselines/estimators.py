@@ -30,8 +30,8 @@ from outmetric.operators import Array, check_psd
 from outmetric.scalar import n_points
 from outmetric.solvers import Status
 
-# Samples up to which one BLAS thread is fastest.
-SMALL = 2000
+# Numbers in the data up to which one BLAS thread is fastest.
+SMALL = 2**20
 # Kernel principal components with less variance than this, relative to the first, are round-off (for LMNN: negligible).
 ROUND_OFF = 1e-10
 NEGLIGIBLE = 1e-6
@@ -154,7 +154,7 @@ class _LargeMargin(_Baseline):
         sample = self._training_points(X)
         labels = self._check_labels(y, n_points(sample))
         points, measure = self._embed(sample)
-        with threadpool_limits(limits=1 if len(points) < SMALL else None, user_api="blas"):
+        with threadpool_limits(limits=1 if points.size < SMALL else None, user_api="blas"):
             self.target_neighbors_ = self._target_neighbours(points, labels)
             margins = Margins(points, labels, self.target_neighbors_, float(self.push_weight))
             found = minimise(
@@ -210,8 +210,8 @@ class LMNN(_LargeMargin, _LinearSpace):
     max_iter : int
         At most this many steps of L-BFGS.
     tol : float
-        Stop when the duality gap is below, relative to the objective; or when |gradient| |L| is and rounding the kinks less
-        lowers the objective by less.
+        Stop when the duality gap is below, relative to the objective; when |gradient| |L| is and rounding the kinks less lowers the
+        objective by less; or when the mean loss of a target neighbour is below this share of the margin.
     verbose : bool
         Report every step on stderr.
 
@@ -464,7 +464,7 @@ class _InformationTheoretic(_Baseline):
         signs = signs[apart]
         constraints = Constraints(differences[apart], signs, np.where(signs > 0, *self.bounds_))
         try:
-            with threadpool_limits(limits=1 if points.shape[1] < SMALL else None, user_api="blas"):
+            with threadpool_limits(limits=1 if points.size < SMALL else None, user_api="blas"):
                 found = project(
                     constraints,
                     self._prior_factor(points),

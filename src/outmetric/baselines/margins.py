@@ -37,7 +37,7 @@ DENSE = 0.03
 # the list is outdated sooner.
 SKIN = 0.1
 # Past steps that L-BFGS keeps.
-CORRECTIONS = 20
+CORRECTIONS = 10
 # Widths of the rounded kink in units of the margin, from easy to exact.
 ROUNDINGS = (0.1, 0.01, 0.001)
 # A step that lowers the objective by less than this, relatively, is the last for its rounding.
@@ -173,6 +173,10 @@ class Margins:
         self._targets = np.where(self._present, position[targets[order]], np.arange(len(X))[:, None])
         self._search = ImpostorSearch(labels[order])
 
+    @property
+    def n_targets(self) -> int:
+        return int(np.count_nonzero(self._present))
+
     def inner(self, factor: Array) -> Array:
         """L for the coordinates ``X``, from L for the data."""
         return np.asarray(factor @ self._directions.T * self._deviations)
@@ -282,7 +286,8 @@ def minimise(
     """Minimise over L by L-BFGS, with kinks rounded less and less.
 
     A rounding is left for the next when the steepness is below ``tol``. The search ends when the duality gap is below ``tol``, when
-    a rounding lowers the objective of the one before by less, or with the last rounding.
+    a rounding lowers the objective of the one before by less, or with the last rounding. It also ends when less is left of the
+    objective than ``tol`` of a margin for each target: where a metric can keep every margin, the infimum is zero and not attained.
     """
     began = time.perf_counter()
     history: list[Record] = []
@@ -292,8 +297,9 @@ def minimise(
         now = Record(len(history) + 1, evaluation.objective, evaluation.rounded, rounding, steepness, evaluation.active, seconds)
         history.append(now)
         on_iteration(now)
-        return steepness <= tol or len(history) >= max_iter
+        return steepness <= tol or evaluation.objective <= nothing or len(history) >= max_iter
 
+    nothing = tol * margins.push_weight * margins.n_targets
     best, bound, status = margins.inner(start), 0.0, Status.ITERATION_LIMIT
     objective = margins.evaluate(best).objective
     for rounding in ROUNDINGS:
@@ -305,7 +311,7 @@ def minimise(
             best, objective = found, reached
         settled = rounding != ROUNDINGS[0] and previous - objective <= tol * objective
         stopped = len(history) >= max_iter
-        if objective - bound <= tol * objective or (not stopped and (settled or rounding == ROUNDINGS[-1])):
+        if objective - bound <= tol * objective or objective <= nothing or (not stopped and (settled or rounding == ROUNDINGS[-1])):
             status = Status.CONVERGED
         if stopped or status is Status.CONVERGED:
             break
