@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import statistics
+import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +24,11 @@ def seconds(tasks: Mapping[str, Callable[[], object]], repeats: int = 7) -> dict
             task()
             taken[name].append(time.perf_counter() - began)
     return {name: statistics.median(times) for name, times in taken.items()}
+
+
+def in_process(python: str, code: str, path: Path, **settings: object) -> dict:
+    """Run a script with the path of its data and its settings (as JSON); what it prints is JSON as well."""
+    return json.loads(subprocess.check_output([python, "-c", code, str(path), json.dumps(settings)], text=True))
 
 
 def publish(name: str, rows: Sequence[Mapping[str, object]]) -> None:
