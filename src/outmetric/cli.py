@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import numpy as np
 from sklearn.datasets import load_digits
@@ -15,13 +16,17 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 
 from outmetric import __version__, plots
-from outmetric.datasets import make_waveform
+from outmetric.datasets import DataError, make_waveform
 from outmetric.models import FixedKernelMetric, LearnedKernelMetric
 from outmetric.operators import Array
+from outmetric.paper import protocol, report, runner
+from outmetric.paper.protocol import Trial
+from outmetric.paper.runner import Result, State, Store
 
 try:
     import typer
     from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.table import Table
 except ImportError:
     sys.exit("the outmetric command needs two more packages: pip install 'outmetric[cli]'")
@@ -42,6 +47,18 @@ def outmetric(
     version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")] = False,
 ) -> None:
     """Learn a non-linear map and the metric in its output space."""
+
+
+paper_app = typer.Typer(no_args_is_help=True, help="Repeat the experiments of the paper.")
+app.add_typer(paper_app, name="paper")
+
+Folder = Annotated[Path, typer.Option("--folder", "-f", help="Where trials are kept and the report is written.")]
+Datasets = Annotated[str | None, typer.Option(help="Data sets, with commas between them. Default: the paper's eight.")]
+Methods = Annotated[str | None, typer.Option(help="Methods, with commas between them. Default: all.")]
+Fractions = Annotated[str | None, typer.Option(help="Shares for training, with commas between them. Default: 0.1,0.5.")]
+Repeats = Annotated[int | None, typer.Option(min=1, help="Random splits. Default: 20.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Embedded data, the paper's methods, 3 splits: a few minutes, no download.")]
+Known = Annotated[Path | None, typer.Option(help="A table of results from an earlier run (results.csv); they are not run again.")]
 
 
 @dataclass(frozen=True)
@@ -122,6 +139,134 @@ def demo(
     figure.suptitle("held-out points; pale: training points; outlined: targets of the classes", fontsize=10)
     figure.savefig(picture, dpi=110)
     print(f"maps in two dimensions: {picture}")
+
+
+def _plan(datasets: str | None, methods: str | None, fractions: str | None, repeats: int | None, quick: bool) -> list[Trial]:
+    usual_sets, usual_methods, usual_repeats = protocol.PAPER_SETS, tuple(protocol.METHODS), protocol.REPEATS
+    if quick:
+        usual_sets, usual_methods, usual_repeats = protocol.QUICK_SETS, protocol.PAPER_METHODS, 3
+    try:
+        return protocol.plan(
+            datasets.split(",") if datasets else list(usual_sets),
+            methods.split(",") if methods else list(usual_methods),
+            [float(fraction) for fraction in fractions.split(",")] if fractions else protocol.FRACTIONS,
+            repeats or usual_repeats,
+        )
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def _store(folder: Path, known: Path | None) -> Store:
+    try:
+        return Store(folder, known)
+    except (OSError, ValueError) as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+@paper_app.command("run")
+def paper_run(
+    folder: Folder = Path("outmetric-paper"),
+    datasets: Datasets = None,
+    methods: Methods = None,
+    fractions: Fractions = None,
+    repeats: Repeats = None,
+    quick: Quick = False,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Processes.")] = 1,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder with the UCI files; otherwise they are downloaded.")] = None,
+    dask: Annotated[str | None, typer.Option(help="Address of a Dask scheduler to run on.")] = None,
+    known: Known = None,
+) -> None:
+    """Run the trials that are not done yet, then write the report.
+
+    A run can be stopped at any time; the same command goes on where it was. Failed trials are tried again.
+
+    Examples:
+
+    outmetric paper run --quick --jobs 2
+
+    outmetric paper run --data-dir uci --datasets robot,pima --methods method1,method2,svm --repeats 5
+    """
+    trials, store = _plan(datasets, methods, fractions, repeats, quick), _store(folder, known)
+    states = {trial: store.read(trial)[0] for trial in trials}
+    for state, text in (("damaged", "damaged or edited"), ("outdated", "from another protocol"), ("failed", "failed before")):
+        names = [trial.name for trial, found in states.items() if found == state]
+        if names:
+            print(
+                f"{len(names)} trials are {text} and run again: {', '.join(names[:5])}{' ...' if names[5:] else ''}",
+                file=sys.stderr,
+            )
+    left = [trial for trial in trials if states[trial] != "done"]
+    print(f"{len(trials) - len(left)} of {len(trials)} trials are done.", file=sys.stderr)
+    failed = []
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task("trials", total=len(left))
+
+        def tell(result: Result) -> None:
+            progress.update(task, advance=1, description=result.trial.name)
+            if result.error:
+                failed.append(result)
+
+        try:
+            runner.run(left, store, jobs=jobs, data_dir=data_dir, dask=dask, on_result=tell)
+        except (DataError, ImportError) as error:
+            raise typer.BadParameter(str(error)) from error
+        except KeyboardInterrupt:
+            print("stopped; what is finished is kept, and the same command goes on from here.", file=sys.stderr)
+            raise typer.Exit(130) from None
+    for result in failed[:3]:
+        print(f"{result.trial.name} failed:\n{result.error}", file=sys.stderr)
+    _report(trials, store, data_dir)
+    if failed:
+        print(f"{len(failed)} trials failed; run again to retry them.", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+@paper_app.command("status")
+def paper_status(
+    folder: Folder = Path("outmetric-paper"),
+    datasets: Datasets = None,
+    methods: Methods = None,
+    fractions: Fractions = None,
+    repeats: Repeats = None,
+    quick: Quick = False,
+    known: Known = None,
+) -> None:
+    """Tell how many trials of each method are done, failed and missing."""
+    trials, store = _plan(datasets, methods, fractions, repeats, quick), _store(folder, known)
+    counts: dict[str, Counter[str]] = {}
+    for trial in trials:
+        counts.setdefault(trial.method, Counter())[store.read(trial)[0]] += 1
+    states = get_args(State)
+    table = Table("method", *states)
+    for method, found in counts.items():
+        table.add_row(method, *(str(found[state]) for state in states))
+    Console().print(table)
+
+
+@paper_app.command("report")
+def paper_report(
+    folder: Folder = Path("outmetric-paper"),
+    datasets: Datasets = None,
+    methods: Methods = None,
+    fractions: Fractions = None,
+    repeats: Repeats = None,
+    quick: Quick = False,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder with the UCI files, for the maps of Robot.")] = None,
+    known: Known = None,
+) -> None:
+    """Write the report on what is done: report.html, report.md, results.csv and the figures."""
+    _report(_plan(datasets, methods, fractions, repeats, quick), _store(folder, known), data_dir)
+
+
+def _report(trials: list[Trial], store: Store, data_dir: Path | None) -> None:
+    results = store.results(trials)
+    if not results:
+        print("nothing is done yet; see: outmetric paper run --help", file=sys.stderr)
+        raise typer.Exit(1)
+    written = report.write(results, store.folder, data_dir)
+    print(written.summary)
+    print(f"report: {written.page}\npictures: {', '.join(str(path) for path in written.pictures)}")
 
 
 def main() -> None:

@@ -65,6 +65,108 @@ def output_map(model: Any, X: Any, y: Any, *, X_train: Any = None, y_train: Any 
     return ax
 
 
+def point_map(coordinates: Array, y: Any, *, train: Array | None = None, y_train: Any = None, legend: bool = True, ax: Any = None) -> Any:
+    """Draw points in the plane by class, with training points behind them, small and pale.
+
+    Parameters
+    ----------
+    coordinates, y : array of shape (n, 2), and labels
+    train, y_train : array of shape (n_train, 2), and labels, optional
+    legend : bool
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    ax
+    """
+    ax = _axes(2) if ax is None else ax
+    y = np.asarray(y)
+    for index, name in enumerate(np.unique(y)):
+        style = {"color": COLOURS[index % len(COLOURS)], "marker": MARKERS[index % len(MARKERS)], "linewidths": 0}
+        if train is not None:
+            ax.scatter(*train[np.asarray(y_train) == name].T, s=9, alpha=0.25, **style)
+        ax.scatter(*coordinates[y == name].T, s=14, alpha=0.7, label=str(name), **style)
+    if legend:
+        ax.legend(title="class", loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+    return ax
+
+
+def accuracy_bars(groups: Any, series: Any, means: Array, intervals: Array, *, legend: bool = True, ax: Any = None) -> Any:
+    """Draw accuracies as groups of bars with error bars.
+
+    Parameters
+    ----------
+    groups, series : names of the groups (data sets) and of the bars in each (methods)
+    means, intervals : arrays of shape (series, groups)
+        In per cent; an interval is the half-length of the error bar. NaN draws nothing.
+    legend : bool
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    ax
+    """
+    ax = _pyplot().figure(figsize=(8, 4), layout="constrained").add_subplot() if ax is None else ax
+    width = 0.84 / len(series)
+    for index, name in enumerate(series):
+        places = np.arange(len(groups)) + (index - (len(series) - 1) / 2) * width
+        colour, hatch = COLOURS[index % len(COLOURS)], ("", "//")[index // len(COLOURS) % 2]
+        ax.bar(places, means[index], width, yerr=intervals[index], capsize=2, color=colour, hatch=hatch, label=name, error_kw={"lw": 1})
+    lowest = np.nanmin(means - np.nan_to_num(intervals))
+    ax.set_ylim(max(0, 10 * np.floor(lowest / 10) - 5), 100)
+    ax.set_xticks(range(len(groups)), groups)
+    ax.set_ylabel("accuracy in %")
+    ax.yaxis.grid(True, alpha=0.3)
+    ax.set_axisbelow(True)
+    if legend:
+        ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+    return ax
+
+
+def critical_difference(names: Any, ranks: Array, difference: float, *, ax: Any = None) -> Any:
+    """Draw mean ranks on a line, with bars that join what does not differ by the critical difference.
+
+    Parameters
+    ----------
+    names : names of the methods
+    ranks : array of shape (methods,)
+        Mean ranks; the best is 1.
+    difference : float
+        Ranks that are further apart differ significantly.
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    ax
+    """
+    order = np.argsort(ranks)
+    half = (len(order) + 1) // 2
+    ax = _pyplot().figure(figsize=(8, 1.2 + 0.28 * half), layout="constrained").add_subplot() if ax is None else ax
+    low, high = 1, len(ranks)
+    ax.hlines(0, low, high, color="black")
+    for rank in range(low, high + 1):
+        ax.vlines(rank, 0, 0.25, color="black")
+        ax.text(rank, 0.35, str(rank), ha="center", va="bottom")
+    bars = 0
+    for start, one in enumerate(order):
+        alike = [other for other in order[start:] if ranks[other] - ranks[one] <= difference]
+        earlier = start > 0 and ranks[alike[-1]] - ranks[order[start - 1]] <= difference
+        if len(alike) > 1 and not earlier:
+            bars += 1
+            ax.hlines(-0.35 * bars, ranks[one] - 0.04, ranks[alike[-1]] + 0.04, color=COLOURS[2], lw=3)
+    for place, one in enumerate(order):
+        left = place < half
+        depth = -0.35 * (bars + 1) - 0.6 * (place if left else len(order) - 1 - place) - 0.3
+        end = low - 0.4 if left else high + 0.4
+        ax.plot([ranks[one], ranks[one], end], [0, depth, depth], color="black", lw=0.8)
+        ax.text(end, depth, f" {names[one]} ({ranks[one]:.2f}) ", ha="right" if left else "left", va="center")
+    ax.hlines(1.5, low, low + difference, color="black", lw=1.5)
+    ax.text(low + difference / 2, 1.65, f"critical difference {difference:.2f}", ha="center", va="bottom", fontsize=9)
+    ax.set_xlim(low - 3, high + 3)
+    ax.axis("off")
+    return ax
+
+
 def search_map(search: Any, *, x: str = "bandwidth", y: str = "regression_weight", ax: Any = None) -> Any:
     """Draw a search's score over two of its parameters as a heat map, the best over all others in each field.
 

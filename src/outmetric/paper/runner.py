@@ -1,0 +1,218 @@
+"""Trials, run in parallel and kept one by one: a run that is stopped, however, goes on where it was.
+
+Each finished trial is a small JSON file with a checksum, written to a temporary name and renamed, so that there are whole files
+only. What is damaged, edited, failed or from another protocol counts as missing. Trials do not share anything random: their seeds
+are hashes of their names, so the order, the number of jobs and interruptions change nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import hashlib
+import json
+import os
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import joblib
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from outmetric.paper import protocol
+from outmetric.paper.protocol import Split, Trial
+
+COLUMNS = ("dataset", "method", "fraction", "repeat", "accuracy", "seconds", "n_train", "n_test", "protocol")
+State = Literal["done", "failed", "missing", "damaged", "outdated"]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a trial found; ``error`` is empty, or says why there is no accuracy."""
+
+    trial: Trial
+    protocol: str
+    accuracy: float | None
+    seconds: float
+    n_train: int
+    n_test: int
+    chosen: str
+    error: str
+
+
+def run_trial(trial: Trial, data: Split) -> Result:
+    """Fit and score; whatever goes wrong becomes part of the result."""
+    began = time.perf_counter()
+    accuracy, chosen, error = None, "", ""
+    try:
+        with warnings.catch_warnings(), threadpool_limits(limits=1):
+            warnings.simplefilter("ignore")
+            model = protocol.classifier(trial, len(np.unique(data.y_train))).fit(data.X_train, data.y_train)
+            accuracy = float(model.score(data.X_test, data.y_test))
+            chosen = repr({**getattr(model, "best_params_", {}), **_neighbours(model)})
+    except Exception:  # recorded, and tried again by the next run
+        error = traceback.format_exc(limit=-5)
+    seconds = time.perf_counter() - began
+    return Result(trial, protocol.digest(trial.method), accuracy, seconds, len(data.y_train), len(data.y_test), chosen, error)
+
+
+def _neighbours(model: Any) -> dict[str, int]:
+    return {"n_neighbors": model.n_neighbors_} if hasattr(model, "n_neighbors_") else {}
+
+
+class Store:
+    """A folder of results.
+
+    Parameters
+    ----------
+    folder : path
+    table : path, optional
+        Results of an earlier run, as `write_table` writes them; they count as done.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], table: str | os.PathLike[str] | None = None) -> None:
+        self.folder = Path(folder)
+        self.known = {result.trial: result for result in read_table(table)} if table is not None else {}
+
+    def path(self, trial: Trial) -> Path:
+        return self.folder / "trials" / f"{trial.name}.json"
+
+    def write(self, result: Result) -> None:
+        path = self.path(result.trial)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        content = asdict(result)
+        text = json.dumps({**content, "checksum": _checksum(content)}, indent=1)
+        part = path.with_name(f".{path.name}.{os.getpid()}")
+        with part.open("w") as file:
+            file.write(text + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+
+    def read(self, trial: Trial) -> tuple[State, Result | None]:
+        """What is known of a trial; a result comes with "done" and "failed" only."""
+        known = self.known.get(trial)
+        if known is not None and known.protocol == _digest(trial.method):
+            return "done", known
+        try:
+            content = json.loads(self.path(trial).read_text())
+        except FileNotFoundError:
+            return "missing", None
+        except (OSError, ValueError):
+            return "damaged", None
+        try:
+            checksum = content.pop("checksum")
+            result = Result(**{**content, "trial": Trial(**content["trial"])})
+        except (TypeError, KeyError, AttributeError):
+            return "damaged", None
+        if checksum != _checksum(content) or result.trial != trial:
+            return "damaged", None
+        if result.protocol != _digest(trial.method):
+            return "outdated", None
+        return ("failed" if result.error else "done"), result
+
+    def results(self, trials: Iterable[Trial]) -> list[Result]:
+        """Those that are done, in order."""
+        found = ((trial, self.read(trial)) for trial in sorted(trials))
+        return [result for _, (state, result) in found if state == "done" and result is not None]
+
+
+@cache
+def _digest(method: str) -> str:
+    return protocol.digest(method)
+
+
+def _checksum(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def run(
+    trials: Sequence[Trial],
+    store: Store,
+    *,
+    jobs: int = 1,
+    data_dir: str | os.PathLike[str] | None = None,
+    dask: str | None = None,
+    on_result: Callable[[Result], None] = lambda result: None,
+) -> None:
+    """Run the trials that are not done, and keep each result as it comes.
+
+    Parameters
+    ----------
+    trials : sequence of Trial
+    store : Store
+    jobs : int
+        Processes.
+    data_dir : path, optional
+        For `outmetric.datasets.load_uci`.
+    dask : str, optional
+        Address of a Dask scheduler whose workers run the trials; they need outmetric, but neither the data nor the folder.
+    on_result : callable
+        Called with each result, in the order in which they end.
+    """
+    tables = {name: protocol.SETS[name](data_dir) for name in dict.fromkeys(trial.dataset for trial in trials)}
+
+    def calls() -> Iterator[Any]:
+        for trial in trials:
+            # Asked again just before: another run in the same folder may have done it by now.
+            if store.read(trial)[0] != "done":
+                yield joblib.delayed(run_trial)(trial, protocol.split(*tables[trial.dataset], trial))
+
+    with _workers(dask, jobs) as settings:
+        for result in joblib.Parallel(return_as="generator_unordered", **settings)(calls()):
+            store.write(result)
+            on_result(result)
+
+
+@contextlib.contextmanager
+def _workers(dask: str | None, jobs: int) -> Iterator[dict[str, Any]]:
+    if dask is None:
+        yield {"n_jobs": jobs, "pre_dispatch": "n_jobs"}
+        return
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise ImportError("running on a Dask cluster needs dask: pip install 'outmetric[dask]'") from error
+    with Client(dask), joblib.parallel_config(backend="dask"):
+        yield {"n_jobs": -1}
+
+
+def write_table(results: Iterable[Result], path: str | os.PathLike[str]) -> None:
+    """Results as a CSV file, written whole or not at all."""
+    target = Path(path)
+    part = target.with_name(f".{target.name}.{os.getpid()}")
+    with part.open("w", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(COLUMNS)
+        for result in sorted(results, key=lambda one: one.trial):
+            trial = result.trial
+            numbers = (repr(result.accuracy), f"{result.seconds:.3f}", result.n_train, result.n_test, result.protocol)
+            rows.writerow((trial.dataset, trial.method, trial.fraction, trial.repeat, *numbers))
+    part.replace(target)
+
+
+def read_table(path: str | os.PathLike[str]) -> list[Result]:
+    """Results from such a file."""
+    with Path(path).open(newline="") as file:
+        rows = csv.DictReader(file)
+        if tuple(rows.fieldnames or ()) != COLUMNS:
+            raise ValueError(f"{path} is not a table of results: its columns are {rows.fieldnames}, expected {list(COLUMNS)}.")
+        return [
+            Result(
+                Trial(int(row["repeat"]), float(row["fraction"]), row["dataset"], row["method"]),
+                row["protocol"],
+                float(row["accuracy"]),
+                float(row["seconds"]),
+                int(row["n_train"]),
+                int(row["n_test"]),
+                "",
+                "",
+            )
+            for row in rows
+        ]
