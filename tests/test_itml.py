@@ -1,12 +1,14 @@
 """Does ITML solve the published problem, exactly, and is it never worse than metric-learn?"""
 
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
 import oracles
 import pytest
 from scipy.spatial.distance import pdist
+from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from test_lmnn import blobs, reference_data
 
@@ -92,10 +94,41 @@ class TestOptimum:
         # Within the classes (2, 0), between them (0, 1), (2, 1) and (-2, 1): A = diag(1/4, 4) is nearest to I.
         np.testing.assert_allclose(A, np.diag([0.25, 4.0]), atol=1e-4)
 
-    def test_bounds_that_cannot_be_kept(self):
+    @pytest.mark.parametrize("bounds", [(1.0, 4.0), (1.0, 1e20), (1e-20, 1.0)])
+    def test_bounds_that_cannot_be_kept(self, bounds):
         X, y = np.array([[0.0], [2.0], [1.0], [3.0]]), np.array([0, 0, 1, 1])
-        with pytest.warns(ConvergenceWarning, match="max_iter"):
-            ITML(np.inf, bounds=(1.0, 4.0), max_iter=5).fit(X, y)
+        with pytest.warns(ConvergenceWarning, match="max_iter|round-off"):
+            model = ITML(np.inf, bounds=bounds).fit(X, y)
+        assert model.status_ is not Status.CONVERGED
+        assert np.isfinite(model.components_).all()
+
+    @pytest.mark.parametrize(("gamma", "sweeps"), [(1e-3, 10), (1.0, 20), (1e3, 100), (1e5, 1000)])
+    def test_any_weight_of_the_relaxation(self, gamma, sweeps):
+        X, y = load_iris(return_X_y=True)
+        model = ITML(gamma, random_state=0).fit(X, y)
+        assert model.status_ is Status.CONVERGED
+        assert model.n_iter_ < sweeps
+        upper = oracles.itml(model.get_mahalanobis_matrix(), *parts(model, X), np.eye(4), gamma)
+        assert upper == pytest.approx(oracles.itml_dual(model.multipliers_, *parts(model, X), np.eye(4), gamma), rel=1e-4)
+
+    @pytest.mark.parametrize("low", [1e-8, 1e-12, 1e-15])
+    def test_tight_bounds_end_near_the_optimum_or_say_so(self, low):
+        X, y = blobs((20, 20))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = ITML(bounds=(low, 1.0), random_state=0).fit(X, y)
+        assert (model.status_ is Status.CONVERGED) == (not caught)
+        assert np.isfinite(model.components_).all()
+
+    @pytest.mark.parametrize("scale", [1e-60, 1e-9, 1e9, 1e60])
+    def test_the_unit_of_the_data_does_not_matter(self, scale):
+        X, y = blobs((20, 20))
+        plain = ITML(random_state=0).fit(X, y)
+        # With a prior in the same unit only the multipliers change.
+        model = ITML(random_state=0, prior=np.eye(3) / scale**2, bounds=tuple(plain.bounds_)).fit(X * scale, y)
+        found = model.get_mahalanobis_matrix() * scale**2
+        np.testing.assert_allclose(found, plain.get_mahalanobis_matrix(), rtol=1e-4, atol=1e-6)
+        assert model.status_ is Status.CONVERGED
 
 
 class TestProjections:
@@ -171,6 +204,12 @@ class TestPairs:
         np.testing.assert_array_equal(one, same)
         assert not np.array_equal(one, other)
 
+    def test_default_number_has_a_limit(self):
+        X = np.random.default_rng(0).normal(size=(400, 2))
+        with pytest.warns(ConvergenceWarning):
+            model = ITML(max_iter=1, random_state=0).fit(X, np.arange(400) // 4)
+        assert len(model.pairs_) == 600 + 5000
+
     def test_bounds_are_percentiles_of_squared_distances(self):
         X, y = blobs((30, 30))
         squares = pdist(X) ** 2
@@ -213,6 +252,8 @@ class TestPairs:
             ([[0, 0]], [1], np.eye(3), "every pair is of two equal points"),
             (np.empty((0, 2), dtype=int), [], np.eye(3), "at least one pair"),
             (np.full((1, 2, 3), np.nan), [1], None, "NaN"),
+            (["ab", "cd"], [1, -1], None, "sequence of pairs"),
+            ([("a", "b", "c"), ("d", "e", "f")], [1, 1, -1], None, "sequence of pairs"),
         ],
     )
     def test_bad_pairs(self, pairs, y, X, message):
@@ -231,6 +272,9 @@ class TestParameters:
             ({"percentiles": (5, 50, 95)}, "percentiles must be"),
             ({"bounds": (0.0, 1.0)}, "bounds"),
             ({"bounds": (1.0,)}, "bounds"),
+            ({"percentiles": ("a", "b")}, "percentiles must be"),
+            ({"gamma": np.array([1.0, 2.0])}, "gamma must be"),
+            ({"prior": None}, "prior=None is not known"),
             ({"prior": "random"}, "prior='random' is not known"),
             ({"prior": np.eye(2)}, r"shape \(3, 3\)"),
             ({"prior": np.diag([1.0, 1.0, 0.0])}, "singular"),
@@ -248,6 +292,10 @@ class TestParameters:
         named = ITML(prior="covariance", random_state=0).fit(X, y).get_mahalanobis_matrix()
         given = ITML(prior=np.linalg.inv(np.cov(X.T)), random_state=0).fit(X, y).get_mahalanobis_matrix()
         np.testing.assert_allclose(named, given, rtol=1e-5, atol=1e-7)
+        units = np.array([1e-6, 1.0, 1e6])
+        scaled = ITML(prior="covariance", random_state=0, bounds=(1.0, 6.0)).fit(X * units, y).get_mahalanobis_matrix()
+        plain = ITML(prior="covariance", random_state=0, bounds=(1.0, 6.0)).fit(X, y).get_mahalanobis_matrix()
+        np.testing.assert_allclose(scaled * np.outer(units, units), plain, rtol=1e-4, atol=1e-6)
         with pytest.raises(ValueError, match="remove constant or collinear"):
             ITML(prior="covariance").fit(np.hstack([X, np.ones((40, 1))]), y)
 
@@ -291,6 +339,35 @@ class TestKernel:
         np.testing.assert_allclose(kernel.pair_distance(pairs), linear.pair_distance(pairs), rtol=1e-5)
         assert kernel.divergence_ == pytest.approx(linear.divergence_, rel=1e-6)
 
+    @pytest.mark.parametrize("kernel", ["linear", "rbf", "laplacian"])
+    @pytest.mark.parametrize("repeats", [2, 6])
+    def test_points_that_repeat(self, kernel, repeats):
+        X, y = np.repeat(self.X, repeats, axis=0), np.repeat(self.y, repeats)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", ConvergenceWarning)
+            model = KernelITML(kernel=kernel, bandwidth=1.5, random_state=0).fit(X, y)
+        assert np.linalg.norm(model.map(X)[model.pairs_[:, 0]] - model.map(X)[model.pairs_[:, 1]], axis=1).min() > 1e-3
+        distinct = KernelITML(kernel=kernel, bandwidth=1.5, random_state=0).fit(self.X, self.y)
+        np.testing.assert_allclose(model.bounds_, distinct.bounds_, rtol=0.1)
+
+    def test_equal_points_are_recognised(self):
+        X = np.vstack([self.X, self.X[:3]])
+        pairs, signs = [[0, 24], [1, 25], [0, 1], [2, 5], [6, 7]], [-1, -1, 1, -1, 1]
+        with pytest.warns(UserWarning, match="2 dissimilar pairs"):
+            kernel = KernelITML(kernel="linear", bounds=(0.1, 1.0)).fit_pairs(pairs, signs, X)
+        with pytest.warns(UserWarning, match="2 dissimilar pairs"):
+            linear = ITML(bounds=(0.1, 1.0)).fit_pairs(pairs, signs, X)
+        assert kernel.divergence_ == pytest.approx(linear.divergence_, rel=1e-6)
+
+    def test_a_refit_forgets(self):
+        model = KernelITML(kernel=lambda s, t: float(np.all(s == t)), random_state=0).fit(
+            np.array([[1.0], [2.0], [3.0], [4.0]]), [0, 0, 1, 1]
+        )
+        model.fit_pairs([("a", "b"), ("c", "d")], [1, -1])
+        assert not hasattr(model, "classes_")
+        assert not hasattr(model, "n_features_in_")
+        np.testing.assert_array_equal(model.pairs_, [[0, 1], [2, 3]])
+
     def test_pairs_of_anything(self):
         words = ["banana", "bandana", "cabana", "pepper", "peppers", "pepperoni"]
         kernel = lambda s, t: float(len(set(s) & set(t)))  # noqa: E731
@@ -298,6 +375,7 @@ class TestKernel:
         model = KernelITML(kernel=kernel, bounds=(1.0, 9.0)).fit_pairs(pairs, signs)
         near, _, far = model.pair_distance(pairs)
         assert near < far
+        KernelITML(kernel=kernel).fit_pairs(pairs * 10, signs * 10)  # with bounds from the points
         K = np.array([[kernel(s, t) for t in words] for s in words])
         given = KernelITML(kernel="precomputed", bounds=(1.0, 9.0)).fit_pairs([[0, 2], [3, 4], [0, 3]], signs, K)
         coordinates = given.transform(K)

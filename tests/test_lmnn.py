@@ -2,6 +2,7 @@
 
 import json
 import runpy
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -204,10 +205,11 @@ class TestMinimum:
 
     def test_history_falls_and_tells(self, capsys):
         X, y = blobs((20, 20))
-        model = LMNN(verbose=True).fit(X, y)
+        model = LMNN(verbose=True, tol=1e-4).fit(X, y)
         for rounding in margins.ROUNDINGS:
             values = [record.rounded for record in model.history_ if record.rounding == rounding]
             assert (np.diff(values) < 0).all()
+        assert {record.rounding for record in model.history_} >= set(margins.ROUNDINGS[:2])
         assert len(capsys.readouterr().err.splitlines()) == model.n_iter_
 
     def test_a_smaller_tol_comes_nearer(self):
@@ -294,6 +296,65 @@ class TestAwkwardData:
         with pytest.raises(ValueError, match="all training points coincide"):
             LMNN(n_neighbors=1).fit(np.ones((6, 2)), [0, 0, 0, 1, 1, 1])
 
+    @pytest.mark.parametrize("repeats", [2, 6])
+    def test_rows_that_repeat(self, repeats):
+        X, y = blobs((10, 10))
+        model = LMNN(n_neighbors=1).fit(np.repeat(X, repeats, axis=0), np.repeat(y, repeats))
+        assert model.status_ is Status.CONVERGED
+        # All targets coincide with their points: the objective can only push, and the infimum is zero.
+        assert model.objective_ <= 0.01 * 0.5 * 20 * repeats
+
+    def test_groups_far_apart(self):
+        """Where |x|^2 - 2 x'z + |z|^2 has no digit left."""
+        X, y = blobs((30, 30))
+        far = X + np.outer(np.arange(60) % 2, [1e8, 0, 0])
+        np.testing.assert_array_equal(
+            margins.target_neighbours(far, y, 3)[:, 0], padded(oracles.target_neighbours(far, y, 3), 3)[:, 0]
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = LMNN().fit(far, y)
+        targets = [row.tolist() for row in model.target_neighbors_]
+        assert model.objective_ == pytest.approx(oracles.lmnn(model.components_, far, y, targets, 0.5), rel=1e-4)
+        assert 0 <= model.dual_gap_ <= 1
+
+    def test_no_progress_is_not_called_convergence(self):
+        X, y = blobs((30, 30))
+        stamps = np.where(np.arange(60) % 2, 1.6e9, 1.7e9) + np.random.default_rng(0).uniform(0, 10, 60)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = LMNN().fit(np.column_stack([stamps, X]), y)
+        near = model.dual_gap_ <= 0.01 or model.history_[-1].steepness <= 0.01
+        assert near == (model.status_ is Status.CONVERGED)
+
+    def test_a_start_without_spread(self):
+        X, y = blobs((10, 10))
+        X[:, 0] = 3.0
+        for settings in ({"init": np.zeros((3, 3))}, {"n_components": 1, "init": "identity"}):
+            with pytest.raises(ValueError, match="maps all training points to one"):
+                LMNN(**settings).fit(X, y)
+
+    def test_columns_of_very_different_units(self):
+        X, y = blobs((20, 20))
+        plain, scaled = LMNN(tol=1e-4).fit(X, y), LMNN(tol=1e-4).fit(X, y)
+        units = np.array([1e-9, 1.0, 1e9])
+        model = margins.Margins(X * units, y, plain.target_neighbors_, 0.5)
+        found = margins.minimise(model, np.diag(1 / units), tol=1e-4, max_iter=1000)
+        assert found.objective == pytest.approx(scaled.objective_, rel=1e-3)
+
+    def test_a_class_of_one_does_not_undo_the_memory(self):
+        X, y = blobs((40, 40, 1))
+        model = problem(X, y)
+        for step in range(20):
+            model.evaluate(model.inner((1 + 1e-4 * step) * np.eye(3)))
+        assert model._search.searches == 1
+
+    @pytest.mark.parametrize("scale", [1e-200, 1e-80, 1e80, 1e200])
+    def test_distances_beyond_double_precision(self, scale):
+        X, y = blobs((8, 8))
+        with pytest.raises(ValueError, match="not representable"):
+            LMNN().fit(X * scale, y)
+
     @pytest.mark.parametrize("points", ["duplicates across classes", "more features than samples", "huge", "tiny"])
     def test_answers_are_finite(self, points):
         X, y = blobs((8, 8))
@@ -307,11 +368,13 @@ class TestAwkwardData:
         assert np.isfinite(model.transform(X)).all()
         assert np.isfinite(model.objective_)
         assert 0 <= model.dual_gap_ <= 1
+        assert model.status_ is Status.CONVERGED
 
     def test_scale_does_not_matter_to_the_optimum(self):
         X, y = blobs((20, 20))
-        objectives = [LMNN(tol=1e-4).fit(X * scale, y).objective_ for scale in (1e-8, 1.0, 1e8)]
-        np.testing.assert_allclose(objectives, objectives[1], rtol=1e-3)
+        models = [LMNN(tol=1e-4).fit(X * scale, y) for scale in (1e-60, 1e-8, 1.0, 1e8, 1e60)]
+        np.testing.assert_allclose([model.objective_ for model in models], models[2].objective_, rtol=1e-3)
+        assert {model.status_ for model in models} == {Status.CONVERGED}
 
 
 class TestKernel:

@@ -96,6 +96,9 @@ class KernelTransformer(MetricTransformer):
         """X checked, and copied."""
         declared = self._declared_kernel().takes
         self._takes = "arrays" if declared == "objects" and is_numeric_matrix(X) else declared
+        if self._takes == "objects":  # nothing of an earlier fit on a table may stay
+            for name in ("n_features_in_", "feature_names_in_"):
+                self.__dict__.pop(name, None)
         X = check_points(self, X, self._takes, fitting=True)
         # In double precision whatever the data: coefficients are large numbers that almost cancel. But precomputed values keep the
         # dtype that tells how exact they are.

@@ -65,7 +65,9 @@ def output_map(model: Any, X: Any, y: Any, *, X_train: Any = None, y_train: Any 
     return ax
 
 
-def point_map(coordinates: Array, y: Any, *, train: Array | None = None, y_train: Any = None, legend: bool = True, ax: Any = None) -> Any:
+def point_map(
+    coordinates: Array, y: Any, *, train: Array | None = None, y_train: Any = None, legend: bool = True, ax: Any = None
+) -> Any:
     """Draw points in the plane by class, with training points behind them, small and pale.
 
     Parameters
@@ -111,7 +113,9 @@ def accuracy_bars(groups: Any, series: Any, means: Array, intervals: Array, *, l
     for index, name in enumerate(series):
         places = np.arange(len(groups)) + (index - (len(series) - 1) / 2) * width
         colour, hatch = COLOURS[index % len(COLOURS)], ("", "//")[index // len(COLOURS) % 2]
-        ax.bar(places, means[index], width, yerr=intervals[index], capsize=2, color=colour, hatch=hatch, label=name, error_kw={"lw": 1})
+        ax.bar(
+            places, means[index], width, yerr=intervals[index], capsize=2, color=colour, hatch=hatch, label=name, error_kw={"lw": 1}
+        )
     lowest = np.nanmin(means - np.nan_to_num(intervals))
     ax.set_ylim(max(0, 10 * np.floor(lowest / 10) - 5), 100)
     ax.set_xticks(range(len(groups)), groups)

@@ -166,7 +166,7 @@ class Scalar:
         if self.has_bandwidth:
             params["gamma"] = 0.5 / float(self.bandwidth) ** 2 if self.function == "rbf" else 1 / float(self.bandwidth)
         other = None if X is Z else Z
-        if self.function == "rbf" and not scipy.sparse.issparse(X):
+        if self.function == "rbf" and not scipy.sparse.issparse(X) and not scipy.sparse.issparse(Z):
             # Distances do not change with the origin, but their round-off does.
             origin = _origin(Z)
             X, other = X - origin, None if other is None else other - origin

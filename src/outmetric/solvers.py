@@ -38,6 +38,10 @@ class Status(Enum):
 
     CONVERGED = "the optimality measure is below tol."
     ITERATION_LIMIT = "max_iter was reached before tol; raise max_iter or tol."
+    STALLED = (
+        "round-off ends all progress before tol is reached, so the result may be far from the optimum. Standardise the features; "
+        "are some points, groups or bounds apart by many orders of magnitude?"
+    )
     DIVERGED = (
         "the objective falls without bound, as the paper's model 1 does wherever the kernel can fit the targets; "
         "the last bounded iterate was kept. Set metric_ridge > 0."

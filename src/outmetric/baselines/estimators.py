@@ -6,7 +6,7 @@ import sys
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -32,6 +32,10 @@ from outmetric.solvers import Status
 
 # Numbers in the data up to which one BLAS thread is fastest.
 SMALL = 2**20
+# Differences of features, at their largest, must have squares of squares in double precision.
+REPRESENTABLE = 1e-70
+# Pairs of each kind drawn at most by default.
+MOST_PAIRS = 5000
 # Kernel principal components with less variance than this, relative to the first, are round-off (for LMNN: negligible).
 ROUND_OFF = 1e-10
 NEGLIGIBLE = 1e-6
@@ -65,7 +69,7 @@ class _Baseline(MetricTransformer):
             raise ValueError(f"Unknown label type: {type(self).__name__} needs class labels, and y holds real targets.")
         self.classes_, codes = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError(f"y holds one class only, {self.classes_[0]!r}; at least two classes are needed.")
+            raise ValueError(f"y holds one class only, {self.classes_[0]}; at least two classes are needed.")
         return np.asarray(codes)
 
     def _store(self, metric: Metric, history: tuple[Any, ...], status: Status) -> None:
@@ -88,7 +92,12 @@ class _LinearSpace(_Baseline):
 
     def _training_points(self, X: Any) -> Any:
         self._takes = "arrays"
-        return check_points(self, X, self._takes, fitting=True).astype(np.float64)
+        points = check_points(self, X, self._takes, fitting=True).astype(np.float64)
+        with np.errstate(over="ignore"):
+            largest = float(np.abs(points - points[0]).max())
+        if largest > 0 and not REPRESENTABLE < largest < 1 / REPRESENTABLE:
+            raise ValueError(f"squared distances are not representable (points are up to {largest:.3g} apart); rescale the data.")
+        return points
 
     def _embed(self, points: Any) -> tuple[Array, Callable[[Array], Metric]]:
         return points, LinearMetric
@@ -195,7 +204,7 @@ class LMNN(_LargeMargin, _LinearSpace):
         (1 - mu) sum_ij d(x_i, x_j) + mu sum_ijl max(0, 1 + d(x_i, x_j) - d(x_i, x_l)),
 
     where j runs over the target neighbours of i, the nearest points of its class before learning, and l over all points of other
-    classes. In L'L the problem is convex, and a duality gap certifies how far the result is from the optimum.
+    classes. In L'L the problem is convex, and a duality gap bounds how far the result is from the optimum.
 
     Parameters
     ----------
@@ -206,7 +215,8 @@ class LMNN(_LargeMargin, _LinearSpace):
     push_weight : float
         mu, between 0 and 1.
     init : "auto", "identity", "pca", "lda" or array of shape (n_components, d)
-        L to start from. "auto": the identity for a square L, else "lda" if it has enough directions, else "pca".
+        L to start from, up to a factor, which is chosen. "auto": the identity for a square L, else "lda" if it has enough
+        directions, else "pca". The rank of L does not grow.
     max_iter : int
         At most this many steps of L-BFGS.
     tol : float
@@ -221,7 +231,8 @@ class LMNN(_LargeMargin, _LinearSpace):
         L.
     objective_ : float
     dual_gap_ : float
-        (objective - lower bound) / objective; the bound holds for metrics of any rank.
+        (objective - lower bound) / objective, where the bound holds for metrics of any rank. The result is never further from the
+        optimum, relatively, and often much nearer; with a smaller tol the bound becomes tight. 1: no bound is known.
     target_neighbors_ : array of shape (n, n_neighbors)
         By index, -1 for none.
     history_ : tuple of Record
@@ -235,7 +246,7 @@ class LMNN(_LargeMargin, _LinearSpace):
     Notes
     -----
     The objective has kinks where the optimum lies, so they are rounded, less and less (see `outmetric.baselines.margins`). Memory
-    beyond the data is a few tens of megabytes and the pairs within the margin, 8 million at most.
+    beyond the data is bounded: up to a few hundred megabytes where nearly all pairs are within the margin, mostly far less.
 
     Examples
     --------
@@ -401,7 +412,7 @@ class _InformationTheoretic(_Baseline):
         sample = self._training_points(X)
         labels = self._check_labels(y, n_points(sample))
         points, measure = self._embed(sample)
-        count = 20 * len(self.classes_) ** 2 if self.n_constraints is None else self.n_constraints
+        count = min(20 * len(self.classes_) ** 2, MOST_PAIRS) if self.n_constraints is None else self.n_constraints
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         similar, dissimilar = sample_pairs(labels, count, rng)
         signs = np.repeat([1.0, -1.0], [len(similar), len(dissimilar)])
@@ -424,12 +435,16 @@ class _InformationTheoretic(_Baseline):
         self
         """
         self._check_parameters()
+        self.__dict__.pop("classes_", None)  # of an earlier fit
         if X is None:
             X, pairs = _points_of_pairs(pairs)
         points, measure = self._embed(self._training_points(X))
         pairs, y = np.asarray(pairs), np.asarray(y)
         if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu" or y.shape != (len(pairs),):
-            raise ValueError(f"pairs must be (n_pairs, 2) row numbers with one y each; their shapes are {pairs.shape}, {y.shape}.")
+            raise ValueError(
+                f"pairs must be (n_pairs, 2) whole row numbers with one y each; they are {pairs.dtype} of shape {pairs.shape}, "
+                f"y has the shape {y.shape}."
+            )
         if not len(pairs) or pairs.min() < 0 or pairs.max() >= len(points):
             raise ValueError(f"pairs must be row numbers from 0 to {len(points) - 1}, and at least one pair.")
         if not np.isin(y, [1, -1]).all():
@@ -439,11 +454,12 @@ class _InformationTheoretic(_Baseline):
 
     def _check_parameters(self) -> None:
         self._check_limits()
-        if self.gamma != np.inf:
+        if not (isinstance(self.gamma, Real) and self.gamma == np.inf):
             check_number("gamma", self.gamma, positive=True)
         if self.n_constraints is not None and (not isinstance(self.n_constraints, Integral) or self.n_constraints < 1):
             raise ValueError(f"n_constraints must be None or an integer >= 1, not {self.n_constraints!r}.")
-        if np.shape(self.percentiles) != (2,) or not 0 <= self.percentiles[0] <= self.percentiles[1] <= 100:
+        numbers = np.shape(self.percentiles) == (2,) and all(isinstance(value, Real) for value in self.percentiles)
+        if not numbers or not 0 <= self.percentiles[0] <= self.percentiles[1] <= 100:
             raise ValueError(f"percentiles must be two ascending numbers from 0 to 100, not {self.percentiles!r}.")
         if self.bounds is not None and np.shape(self.bounds) != (2,):
             raise ValueError(f"bounds must be None or two numbers, not {self.bounds!r}.")
@@ -480,7 +496,7 @@ class _InformationTheoretic(_Baseline):
             raise ValueError(f"the metric could not be learned: {error}.") from error
         self.pairs_, self.pair_signs_ = pairs[apart], signs
         self.multipliers_, self.relaxed_bounds_ = found.multipliers, found.relaxed_bounds
-        self.divergence_ = found.history[-1].divergence
+        self.divergence_ = found.history[-1].divergence if found.history else 0.0
         self._store(measure(found.factor), found.history, found.status)
         return self
 
@@ -497,7 +513,7 @@ class ITML(_InformationTheoretic, _LinearSpace):
     gamma : float
         Weight of the relaxation: the larger, the harder the bounds; infinity for no relaxation.
     n_constraints : int, optional
-        Pairs drawn for `fit`, as many similar as dissimilar ones. Default: 20 classes^2 of each.
+        Pairs drawn for `fit`, as many similar as dissimilar ones. Default: 20 classes^2 of each, 5000 at most.
     bounds : pair of float, optional
         Bounds on the *squared* distance of similar and of dissimilar pairs. Default: from ``percentiles``.
     percentiles : pair of float
@@ -519,7 +535,8 @@ class ITML(_InformationTheoretic, _LinearSpace):
         L.
     bounds_ : array of shape (2,)
     pairs_, pair_signs_ : arrays of shape (n_pairs, 2) and (n_pairs,)
-        The pairs used, by row number; 1 for similar ones.
+        The pairs used, by row number of X (of all points of the pairs, one after the other, if they were given without X); 1 for
+        similar ones. Pairs of equal points are left out.
     relaxed_bounds_ : array of shape (n_pairs,)
         xi_c, which the squared distances keep.
     multipliers_ : array of shape (n_pairs,)
@@ -573,13 +590,18 @@ class ITML(_InformationTheoretic, _LinearSpace):
                 return np.eye(d)
             if self.prior != "covariance":
                 raise ValueError(f"prior={self.prior!r} is not known; use 'identity', 'covariance' or a matrix.")
-            values, vectors = scipy.linalg.eigh(np.atleast_2d(np.cov(points, rowvar=False)))
-            if not values[0] > 1e-10 * values[-1]:
+            deviations = points.std(axis=0, ddof=1)
+            constant = deviations <= len(points) * np.finfo(float).eps * np.abs(points).max(axis=0)
+            scaled = (points - points.mean(axis=0)) / np.where(constant, 1, deviations)
+            values, vectors = scipy.linalg.eigh(scaled.T @ scaled / (len(points) - 1))
+            if constant.any() or not values[0] > 1e-10 * values[-1]:
                 raise ValueError(
                     "prior='covariance' needs a regular covariance matrix, and this one is singular: remove constant or collinear "
                     "features, or use prior='identity'."
                 )
-            return np.asarray((vectors / np.sqrt(values)).T)
+            return np.asarray((vectors / np.sqrt(values)).T / deviations)
+        if self.prior is None:
+            raise ValueError("prior=None is not known; use 'identity', 'covariance' or a matrix.")
         matrix = check_array(self.prior, dtype=np.float64, input_name="prior")
         if matrix.shape != (d, d):
             raise ValueError(f"prior must have the shape ({d}, {d}); its shape is {matrix.shape}.")
@@ -662,20 +684,18 @@ class KernelITML(_InformationTheoretic, _KernelSpace):
 
 
 def _points_of_pairs(pairs: Any) -> tuple[Any, Array]:
-    """Pairs of points as points and pairs of row numbers."""
-    values = np.asarray(pairs) if not _holds_objects(pairs) else None
-    if values is not None:
+    """Pairs of points as points, one after the other, and pairs of row numbers."""
+    try:
+        values = np.asarray(pairs)
+    except ValueError:  # ragged
+        values = objects(pairs)
+    if values.dtype.kind in "fiub":
         values = check_array(values, allow_nd=True, ensure_2d=False, dtype=np.float64, input_name="pairs")
         if values.ndim != 3 or values.shape[1] != 2:
             raise ValueError(f"pairs must have the shape (n_pairs, 2, d); theirs is {values.shape}. Row numbers need X.")
-        points, numbers = np.unique(values.reshape(-1, values.shape[2]), axis=0, return_inverse=True)
-        return points, numbers.reshape(-1, 2)
-    points = objects([point for pair in pairs for point in pair])
+        points: Array = values.reshape(-1, values.shape[2])
+    else:
+        if not all(len(pair) == 2 and not isinstance(pair, str | bytes) for pair in pairs):
+            raise ValueError("pairs must be a sequence of pairs (x, x').")
+        points = objects([point for pair in pairs for point in pair])
     return points, np.arange(len(points)).reshape(-1, 2)
-
-
-def _holds_objects(pairs: Any) -> bool:
-    try:
-        return np.asarray(pairs).dtype.kind not in "fiub"
-    except ValueError:  # ragged
-        return True

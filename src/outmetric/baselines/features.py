@@ -65,14 +65,25 @@ def kernel_components(scalar: Scalar, points: Any, n_components: int | float | N
     vectors = vectors * np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(kept)])  # the same sign on every machine
     roots = np.sqrt(variances[:kept])
     coefficients = vectors / roots
-    return KernelComponents(coefficients, -(means @ coefficients), vectors * roots)
+    coordinates = (vectors * roots)[_first_alike(gram)]
+    return KernelComponents(coefficients, -(means @ coefficients), coordinates)
+
+
+def _first_alike(gram: Array) -> Array:
+    """For each point the first one that the kernel does not tell from it, so that these can have the same coordinates exactly."""
+    squares = np.diag(gram)
+    alike = np.empty(len(gram), dtype=int)
+    for row, (values, square) in enumerate(zip(gram, squares, strict=True)):
+        both = squares[: row + 1] + square
+        alike[row] = np.argmax(both - 2 * values[: row + 1] <= 8 * np.finfo(float).eps * both)
+    return alike
 
 
 def check_n_components(value: Any) -> None:
     """Raise ValueError unless it is None, an integer >= 1 or a share between 0 and 1."""
     if value is None or (isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1):
         return
-    if isinstance(value, float) and 0 < value < 1:
+    if isinstance(value, float | np.floating) and 0 < value < 1:
         return
     raise ValueError(f"n_components must be None, an integer >= 1, or a share of variance between 0 and 1, not {value!r}.")
 

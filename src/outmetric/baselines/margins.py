@@ -23,12 +23,13 @@ import numpy as np
 import scipy.linalg
 import scipy.optimize
 import scipy.sparse
+import scipy.spatial
 
 from outmetric.operators import Array
 from outmetric.solvers import Status
 
 # Distances, or differences of coordinates, held at once.
-BLOCK = 2**21
+BLOCK = 2**18
 # Pairs remembered as possible impostors; those beyond are sought again at each evaluation.
 REMEMBERED = 2**23
 # Where more than this share of all pairs are near, finding them anew is faster than following a list.
@@ -36,6 +37,8 @@ DENSE = 0.03
 # Pairs are remembered up to this much beyond the margin, relative to its radius: with more, many are followed in vain; with less,
 # the list is outdated sooner.
 SKIN = 0.1
+# |x|^2 - 2 x'z + |z|^2 is wrong by less than this times the largest |x|^2.
+CANCELLATION = 16 * np.finfo(float).eps
 # Past steps that L-BFGS keeps.
 CORRECTIONS = 10
 # Widths of the rounded kink in units of the margin, from easy to exact.
@@ -52,13 +55,28 @@ def target_neighbours(X: Array, labels: Array, count: int) -> Array:
         available = min(count, len(members) - 1)
         points = X[members] - X[members].mean(axis=0)
         norms = np.einsum("ij,ij->i", points, points)
-        for part in _row_blocks(len(members)):
-            distances = norms - 2 * points[part] @ points.T  # up to a constant in each row
+        for part in _row_blocks(len(members)) if available else ():
             own = np.arange(part.start, part.stop)
+            distances = norms - 2 * points[part] @ points.T + norms[part, None]
             distances[own - part.start, own] = np.inf
-            nearest = np.argsort(distances, axis=1, kind="stable")[:, :available]
+            # A few more than needed, put in order by distance and then by index.
+            some = min(available + 8, len(members) - 1)
+            near = np.sort(np.argpartition(distances, some - 1, axis=1)[:, :some], axis=1)
+            found = np.take_along_axis(distances, near, axis=1)
+            order = np.argsort(found, axis=1, kind="stable")[:, :available]
+            nearest = np.take_along_axis(near, order, axis=1)
+            if CANCELLATION * norms.max() > 1e-8 * np.median(np.take_along_axis(found, order[:, -1:], axis=1)):
+                nearest = _exact_neighbours(points, own, available)
             neighbours[members[part], :available] = members[nearest]
     return neighbours
+
+
+def _exact_neighbours(points: Array, own: Array, count: int) -> Array:
+    """The same by differences of coordinates: slower, but exact where groups of points are far apart."""
+    found = np.atleast_2d(scipy.spatial.cKDTree(points).query(points[own], count + 1)[1])
+    itself = found == own[:, None]
+    itself[~itself.any(axis=1), -1] = True  # hidden behind points that coincide with it
+    return np.asarray(found[~itself].reshape(len(own), count))
 
 
 class ImpostorSearch:
@@ -91,6 +109,7 @@ class ImpostorSearch:
             self._made_at, self._reach = Z, (1 + SKIN) * np.sqrt(radii)
             self.searches += 1
         norms = np.einsum("ij,ij->i", Z, Z)
+        error = CANCELLATION * norms.max()
         room = REMEMBERED
         for index, block in enumerate(self._blocks):
             known = self._memory[index]
@@ -102,9 +121,12 @@ class ImpostorSearch:
                 table += norms
                 table += norms[block, None]
                 self._leave_out_own_class(table, block)
-                rows, columns = np.nonzero(table < (self._reach[block, None] ** 2 if remember else radii[block, None]))
+                reach = self._reach[block, None] ** 2 if remember else radii[block, None]
+                rows, columns = np.nonzero(table < reach + error)
                 distances = table[rows, columns]
                 rows += block.start
+                if error > 1e-9:  # of a margin
+                    distances = squared_distances(Z, rows, columns)
                 if remember and len(rows) <= min(room, DENSE * table.size):
                     room -= len(rows)
                     self._memory[index] = rows, columns
@@ -115,7 +137,8 @@ class ImpostorSearch:
         if self._made_at is None or Z.shape != self._made_at.shape:
             return True
         moved = np.linalg.norm(Z - self._made_at, axis=1)
-        return bool(np.any(np.sqrt(radii) + moved + moved.max() > self._reach))
+        outgrown = np.sqrt(radii) + moved + moved.max() > self._reach
+        return bool(np.any(outgrown & (radii > 0)))  # points without targets have no margin
 
     def _leave_out_own_class(self, table: Array, block: slice) -> None:
         for members in self._classes:
@@ -161,12 +184,16 @@ class Margins:
         order = np.argsort(labels, kind="stable")
         position = np.empty_like(order)
         position[order] = np.arange(len(order))
-        left, singular, right = scipy.linalg.svd(X[order] - X.mean(axis=0), full_matrices=False)
+        centred = X[order] - X.mean(axis=0)
+        units = np.sqrt(np.einsum("ij,ij->j", centred, centred))
+        units[units <= len(X) * np.finfo(float).eps * np.abs(X).max(axis=0)] = np.inf  # constant up to round-off
+        left, singular, right = scipy.linalg.svd(centred / units, full_matrices=False)
         spanned = singular > singular[0] * max(X.shape) * np.finfo(float).eps
         if not spanned.any():
             raise ValueError("all training points coincide; there is nothing to learn from.")
         self.X = left[:, spanned] * np.sqrt(len(X))
-        self._deviations, self._directions = singular[spanned] / np.sqrt(len(X)), right[spanned]
+        self._deviations = singular[spanned] / np.sqrt(len(X))
+        self._directions, self._units = right[spanned], units
         self.push_weight = push_weight
         self._present = targets[order] >= 0
         # A loop stands for a target that is not there: it contributes nothing.
@@ -179,11 +206,12 @@ class Margins:
 
     def inner(self, factor: Array) -> Array:
         """L for the coordinates ``X``, from L for the data."""
-        return np.asarray(factor @ self._directions.T * self._deviations)
+        finite = np.isfinite(self._units)
+        return np.asarray((factor[:, finite] * self._units[finite]) @ self._directions[:, finite].T * self._deviations)
 
     def outer(self, L: Array, start: Array) -> Array:
         """L for the data, from that for the coordinates ``X``; as ``start`` on directions that the data do not span."""
-        return np.asarray(start + ((L - self.inner(start)) / self._deviations) @ self._directions)
+        return np.asarray(start + ((L - self.inner(start)) / self._deviations) @ self._directions / self._units)
 
     def evaluate(self, L: Array, rounding: float = 0.0) -> Evaluation:
         """The objective with kinks rounded over a width of ``rounding``."""
@@ -197,14 +225,22 @@ class Margins:
         """A bound from below on the objective of every metric, best where L minimises the objective with this rounding.
 
         The slopes of the hinges, times mu, are in the box of the dual. With the pull P and the slopes' sum Q of D_t, they are
-        feasible once scaled by the largest s <= 1 for which P + s Q >= 0, and the dual objective is s times their sum.
+        feasible once scaled by the largest s <= 1 for which P + s Q >= 0, and the dual objective is s times their sum. Zero if P is
+        singular up to round-off: then no s > 0 can be trusted.
         """
         mu, X = self.push_weight, self.X
         sums = self._sum(X @ L.T, rounding, X)
-        pull = (1 - mu) * (X.T @ self._target_laplacian(X, np.ones_like(sums.target_slopes)))
-        push = mu * (X.T @ (self._target_laplacian(X, sums.target_slopes) - sums.repulsion))
-        pull[np.diag_indices_from(pull)] += 1e-13 * np.trace(pull) + np.finfo(float).tiny  # its round-off, or it may be singular
-        steepest = float(scipy.linalg.eigh(-(push + push.T) / 2, (pull + pull.T) / 2, eigvals_only=True)[-1])
+        pull, push = np.zeros((2, X.shape[1], X.shape[1]))
+        for column, slopes in zip(self._targets.T, sums.target_slopes.T, strict=True):
+            differences = X - X[column]
+            pull += (1 - mu) * differences.T @ differences
+            push += mu * differences.T @ (slopes[:, None] * differences)
+        push -= mu * (X.T @ sums.repulsion)
+        values, vectors = scipy.linalg.eigh(pull)
+        if not values[0] > 1e-12 * values[-1]:
+            return 0.0
+        vectors /= np.sqrt(values)
+        steepest = float(scipy.linalg.eigvalsh(-vectors.T @ (push + push.T) @ vectors / 2)[-1])
         return mu * float(sums.target_slopes.sum()) / max(1.0, steepest)
 
     def _sum(self, Z: Array, rounding: float, vectors: Array) -> _Sums:
@@ -286,8 +322,8 @@ def minimise(
     """Minimise over L by L-BFGS, with kinks rounded less and less.
 
     A rounding is left for the next when the steepness is below ``tol``. The search ends when the duality gap is below ``tol``, when
-    a rounding lowers the objective of the one before by less, or with the last rounding. It also ends when less is left of the
-    objective than ``tol`` of a margin for each target: where a metric can keep every margin, the infimum is zero and not attained.
+    a rounding lowers the objective of the one before by less. It also ends when less is left of the objective than ``tol`` of a
+    margin for each target: where a metric can keep every margin, the infimum is zero and not attained.
     """
     began = time.perf_counter()
     history: list[Record] = []
@@ -300,8 +336,9 @@ def minimise(
         return steepness <= tol or evaluation.objective <= nothing or len(history) >= max_iter
 
     nothing = tol * margins.push_weight * margins.n_targets
-    best, bound, status = margins.inner(start), 0.0, Status.ITERATION_LIMIT
-    objective = margins.evaluate(best).objective
+    best = _scaled(margins, margins.inner(start))
+    objective, bound, status = margins.evaluate(best).objective, 0.0, Status.STALLED
+    stationary = False  # at some rounding
     for rounding in ROUNDINGS:
         previous = objective
         found = _descend(margins, best, rounding, tell)
@@ -309,18 +346,30 @@ def minimise(
         bound = max(bound, margins.lower_bound(found, rounding))
         if reached < objective:
             best, objective = found, reached
+        stationary |= bool(history) and history[-1].steepness <= tol
         settled = rounding != ROUNDINGS[0] and previous - objective <= tol * objective
-        stopped = len(history) >= max_iter
-        if objective - bound <= tol * objective or objective <= nothing or (not stopped and (settled or rounding == ROUNDINGS[-1])):
+        if objective - bound <= tol * objective or objective <= nothing or (stationary and settled):
             status = Status.CONVERGED
-        if stopped or status is Status.CONVERGED:
+        elif len(history) >= max_iter:
+            status = Status.ITERATION_LIMIT
+        if status is not Status.STALLED:
             break
     return Minimum(margins.outer(best, start), objective, bound, tuple(history), status)
 
 
+def _scaled(margins: Margins, L: Array) -> Array:
+    """A multiple of L of which the objective, which is convex in its square, is low: descent from far away is slow."""
+    size = np.linalg.norm(L)
+    if not np.isfinite(size) or size == 0:
+        raise ValueError("the start maps all training points to one; choose another init.")
+    multiples = [L, *(L * (np.sqrt(len(L)) / size * 4.0**power) for power in range(-2, 4))]
+    objectives = [margins.evaluate(multiple).objective for multiple in multiples]
+    return np.asarray(multiples[int(np.nanargmin(objectives))])
+
+
 def _descend(margins: Margins, start: Array, rounding: float, tell: Callable[[float, Evaluation, float], bool]) -> Array:
     """L-BFGS on the rounded objective until ``tell`` says stop or it is flat."""
-    latest = margins.evaluate(start, rounding)
+    latest: Evaluation
 
     def evaluate(values: Array) -> tuple[float, Array]:
         nonlocal latest

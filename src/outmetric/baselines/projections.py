@@ -90,32 +90,47 @@ def project(
     """
     began = time.perf_counter()
     basis, V = _span(constraints.differences @ prior_factor.T)
-    signs, multipliers = constraints.signs.tolist(), np.zeros(len(V))
-    dual = _Dual(V, constraints.signs, constraints.bounds, gamma)
-    A = np.eye(V.shape[1])
+    # In units of a typical squared distance, which changes the multipliers only.
+    unit = float(np.median(np.einsum("ij,ij->i", V, V)))
+    if not 0 < unit < np.inf:
+        raise IllConditionedError("the squared distances of the pairs are not representable; rescale the data or the prior")
+    V = V / np.sqrt(unit)
+    dual = _Dual(V, constraints.signs, constraints.bounds / unit, gamma)
+    multipliers, A = np.zeros(len(V)), np.eye(V.shape[1])
     history: list[Sweep] = []
     status = Status.ITERATION_LIMIT
     while len(history) < max_iter:
-        correction = 0.0
-        for start in range(0, len(V), BLOCK):
-            part = slice(start, start + BLOCK)
-            images = A @ V[part].T
-            distances = V[part] @ images
-            inverse = dual.inverse_bounds(multipliers)[part]
-            changes, largest = _project_block(distances, signs[part], multipliers[part], inverse, gamma)
-            correction = max(correction, largest)
-            multipliers[part] += changes
-            A = _updated(A, images, distances, constraints.signs[part] * changes)
-        # Afresh from the multipliers, so that round-off does not add up from sweep to sweep.
-        multipliers = dual.newton_step(multipliers)
-        A, divergence = dual.metric(multipliers)
+        try:
+            swept, correction = _sweep(dual, multipliers, A)
+            swept = dual.newton_step(swept)
+            # Afresh from the multipliers, so that round-off does not add up from sweep to sweep.
+            A, divergence = dual.metric(swept)
+        except np.linalg.LinAlgError:
+            status = Status.STALLED
+            break
+        multipliers = swept
         history.append(Sweep(len(history) + 1, correction, divergence, time.perf_counter() - began))
         on_sweep(history[-1])
         if correction <= tol:
             status = Status.CONVERGED
             break
-    relaxed = 1 / dual.inverse_bounds(multipliers)
-    return Projected(_factor(A, basis) @ prior_factor, multipliers, relaxed, tuple(history), status)
+    relaxed = unit / dual.inverse_bounds(multipliers)
+    return Projected(_factor(A, basis) @ prior_factor, multipliers / unit, relaxed, tuple(history), status)
+
+
+def _sweep(dual: _Dual, multipliers: Array, A: Array) -> tuple[Array, float]:
+    """Multipliers after a projection on each constraint, and the largest relative correction."""
+    multipliers, correction = multipliers.copy(), 0.0
+    for start in range(0, len(multipliers), BLOCK):
+        part = slice(start, start + BLOCK)
+        images = A @ dual.V[part].T
+        distances = dual.V[part] @ images
+        inverse = dual.inverse_bounds(multipliers, part)
+        changes, largest = _project_block(distances, dual.signs[part].tolist(), multipliers[part], inverse, dual.gamma)
+        correction = max(correction, largest)
+        multipliers[part] += changes
+        A = _updated(A, images, distances, dual.signs[part] * changes)
+    return multipliers, correction
 
 
 def _project_block(
@@ -131,12 +146,17 @@ def _project_block(
     largest = 0.0
     for c, (sign, multiplier, inverse) in enumerate(zip(signs, multipliers.tolist(), inverse_bounds.tolist(), strict=True)):
         distance = float(products[c, c])
+        if not 0 < distance < np.inf:
+            raise IllConditionedError(f"round-off leaves a squared distance of {distance:.3g}")
         step = min(multiplier, sign * share * (1 / distance - inverse))
         if step != 0:
             changes[c] = -step
             largest = max(largest, abs(step) * distance)
+            remainder = 1 - sign * step * distance
+            if not remainder > 0:
+                raise IllConditionedError("a projection changes a distance beyond double precision")
             column = products[c + 1 :, c].copy()
-            products[c + 1 :, c + 1 :] += np.outer(column, sign * step / (1 - sign * step * distance) * column)
+            products[c + 1 :, c + 1 :] += np.outer(column, sign * step / remainder * column)
     return changes, largest
 
 
@@ -159,9 +179,9 @@ class _Dual:
     bounds: Array
     gamma: float
 
-    def inverse_bounds(self, multipliers: Array) -> Array:
-        """1 / xi."""
-        return np.asarray(1 / self.bounds - self.signs * multipliers / self.gamma)
+    def inverse_bounds(self, multipliers: Array, part: slice = slice(None)) -> Array:
+        """1 / xi for a part of the constraints."""
+        return np.asarray(1 / self.bounds[part] - self.signs[part] * multipliers[part] / self.gamma)
 
     def metric(self, multipliers: Array) -> tuple[Array, float]:
         """A, and its divergence from I."""
@@ -184,7 +204,11 @@ class _Dual:
         return first + self.gamma * float(np.sum(np.log(self.bounds * inverse)))
 
     def newton_step(self, multipliers: Array) -> Array:
-        """Multipliers with a dual objective that is not lower, by a Newton step on those that are not held at zero."""
+        """Multipliers with a dual objective that is not lower, by a Newton step on those that are not held at zero.
+
+        The step maximises the quadratic model of the dual; multipliers that it would make negative are sent to zero, and the others
+        moved to where the model is best then, until all are positive or zero.
+        """
         A, _ = self.metric(multipliers)
         images = self.V @ A
         relaxed = 1 / self.inverse_bounds(multipliers)
@@ -193,18 +217,26 @@ class _Dual:
         if not 0 < len(free) <= NEWTON:
             return multipliers
         signs = self.signs[free]
-        hessian = (images[free] @ self.V[free].T) ** 2 * np.outer(signs, signs)
-        # Equal differences make it singular without relaxation.
-        hessian[np.diag_indices_from(hessian)] *= 1 + 1e-10
-        hessian[np.diag_indices_from(hessian)] += relaxed[free] ** 2 / self.gamma
-        step = np.zeros_like(multipliers)
-        try:
-            step[free] = scipy.linalg.cho_solve(scipy.linalg.cho_factor(hessian, overwrite_a=True), gradient[free])
-        except np.linalg.LinAlgError:
-            return multipliers
+        curvature = (images[free] @ self.V[free].T) ** 2 * np.outer(signs, signs)
+        curvature[np.diag_indices_from(curvature)] *= 1 + 1e-10  # equal differences make it singular without relaxation
+        curvature[np.diag_indices_from(curvature)] += relaxed[free] ** 2 / self.gamma
+        step = -multipliers[free]
+        inside = np.ones(len(free), dtype=bool)
+        while inside.any():
+            pulled = gradient[free][inside] - curvature[np.ix_(inside, ~inside)] @ step[~inside]
+            try:
+                step[inside] = scipy.linalg.cho_solve(scipy.linalg.cho_factor(curvature[np.ix_(inside, inside)]), pulled)
+            except np.linalg.LinAlgError:
+                return multipliers
+            negative = inside & (multipliers[free] + step < 0)
+            if not negative.any():
+                break
+            step[negative] = -multipliers[free][negative]
+            inside &= ~negative
         before = self.value(multipliers)
-        for shrink in HALVINGS:
-            after = np.maximum(multipliers + shrink * step, 0)
+        for length in HALVINGS:
+            after = multipliers.copy()
+            after[free] = np.maximum(after[free] + length * step, 0)  # against round-off
             if self.value(after) > before:
                 return after
         return multipliers
@@ -215,7 +247,7 @@ class _Dual:
             weights = self.signs * multipliers
             return scipy.linalg.cho_factor(np.eye(self.V.shape[1]) + self.V.T @ (weights[:, None] * self.V), lower=True)
         except np.linalg.LinAlgError as error:
-            raise IllConditionedError("the constraints drive the metric to infinity; lower gamma, or move the bounds") from error
+            raise IllConditionedError("round-off leaves the inverse of the metric indefinite") from error
 
 
 def _log_determinant(factor: tuple[Array, bool]) -> float:
@@ -278,6 +310,6 @@ def distance_percentiles(X: Array, percentiles: tuple[float, float], rng: np.ran
         pairs = rng.integers(len(X), size=(PERCENTILE_POINTS * (PERCENTILE_POINTS - 1) // 2, 2))
         distances = squared_distances(X, pairs[:, 0], pairs[:, 1])
     distances = distances[distances > 0]
-    if not len(distances):
-        raise ValueError("all training points coincide: there is no distance to take bounds from.")
+    if not len(distances) or not np.isfinite(distances).all():
+        raise ValueError("there is no distance to take bounds from: all training points coincide, or distances overflow.")
     return np.percentile(distances, percentiles)
