@@ -362,9 +362,15 @@ def _scaled(margins: Margins, L: Array) -> Array:
     size = np.linalg.norm(L)
     if not np.isfinite(size) or size == 0:
         raise ValueError("the start maps all training points to one; choose another init.")
-    multiples = [L, *(L * (np.sqrt(len(L)) / size * 4.0**power) for power in range(-2, 4))]
-    objectives = [margins.evaluate(multiple).objective for multiple in multiples]
-    return np.asarray(multiples[int(np.nanargmin(objectives))])
+    lowest = margins.evaluate(L).objective
+    multiple = L * (np.sqrt(len(L)) / size)
+    objective = margins.evaluate(multiple).objective
+    for factor in (4.0, 0.25):
+        following = margins.evaluate(factor * multiple).objective
+        while following < objective:
+            multiple, objective = factor * multiple, following
+            following = margins.evaluate(factor * multiple).objective
+    return L if lowest <= objective else multiple
 
 
 def _descend(margins: Margins, start: Array, rounding: float, tell: Callable[[float, Evaluation, float], bool]) -> Array:
