@@ -57,7 +57,7 @@ Datasets = Annotated[str | None, typer.Option(help="Data sets, with commas betwe
 Methods = Annotated[str | None, typer.Option(help="Methods, with commas between them. Default: all.")]
 Fractions = Annotated[str | None, typer.Option(help="Shares for training, with commas between them. Default: 0.1,0.5.")]
 Repeats = Annotated[int | None, typer.Option(min=1, help="Random splits. Default: 20.")]
-Quick = Annotated[bool, typer.Option("--quick", help="Embedded data, the paper's methods, 3 splits: a few minutes, no download.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Embedded data, the paper's methods, 2 splits: minutes, no download.")]
 Known = Annotated[Path | None, typer.Option(help="A table of results from an earlier run (results.csv); they are not run again.")]
 
 
@@ -144,7 +144,7 @@ def demo(
 def _plan(datasets: str | None, methods: str | None, fractions: str | None, repeats: int | None, quick: bool) -> list[Trial]:
     usual_sets, usual_methods, usual_repeats = protocol.PAPER_SETS, tuple(protocol.METHODS), protocol.REPEATS
     if quick:
-        usual_sets, usual_methods, usual_repeats = protocol.QUICK_SETS, protocol.PAPER_METHODS, 3
+        usual_sets, usual_methods, usual_repeats = protocol.QUICK_SETS, protocol.PAPER_METHODS, 2
     try:
         return protocol.plan(
             datasets.split(",") if datasets else list(usual_sets),
@@ -178,9 +178,7 @@ def paper_run(
 ) -> None:
     """Run the trials that are not done yet, then write the report.
 
-    A run can be stopped at any time; the same command goes on where it was. Failed trials are tried again.
-
-    Examples:
+    A run can be stopped at any time; the same command goes on where it was. Failed trials are tried again. For example:
 
     outmetric paper run --quick --jobs 2
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import hashlib
+import io
 import json
 import os
 import time
@@ -88,12 +89,7 @@ class Store:
         path.parent.mkdir(parents=True, exist_ok=True)
         content = asdict(result)
         text = json.dumps({**content, "checksum": _checksum(content)}, indent=1)
-        part = path.with_name(f".{path.name}.{os.getpid()}")
-        with part.open("w") as file:
-            file.write(text + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
+        write_whole(path, (text + "\n").encode())
 
     def read(self, trial: Trial) -> tuple[State, Result | None]:
         """What is known of a trial; a result comes with "done" and "failed" only."""
@@ -179,22 +175,31 @@ def _workers(dask: str | None, jobs: int) -> Iterator[dict[str, Any]]:
         from distributed import Client
     except ImportError as error:
         raise ImportError("running on a Dask cluster needs dask: pip install 'outmetric[dask]'") from error
-    with Client(dask), joblib.parallel_config(backend="dask"):
+    client: Any = Client
+    with client(dask), joblib.parallel_config(backend="dask"):
         yield {"n_jobs": -1}
 
 
+def write_whole(path: Path, content: bytes) -> None:
+    """Write under another name and rename: nobody ever sees half a file, not even after a power loss."""
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    with part.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
 def write_table(results: Iterable[Result], path: str | os.PathLike[str]) -> None:
-    """Results as a CSV file, written whole or not at all."""
-    target = Path(path)
-    part = target.with_name(f".{target.name}.{os.getpid()}")
-    with part.open("w", newline="") as file:
-        rows = csv.writer(file, lineterminator="\n")
-        rows.writerow(COLUMNS)
-        for result in sorted(results, key=lambda one: one.trial):
-            trial = result.trial
-            numbers = (repr(result.accuracy), f"{result.seconds:.3f}", result.n_train, result.n_test, result.protocol)
-            rows.writerow((trial.dataset, trial.method, trial.fraction, trial.repeat, *numbers))
-    part.replace(target)
+    """Results as a CSV file."""
+    file = io.StringIO(newline="")
+    rows = csv.writer(file, lineterminator="\n")
+    rows.writerow(COLUMNS)
+    for result in sorted(results, key=lambda one: one.trial):
+        trial = result.trial
+        numbers = (repr(result.accuracy), f"{result.seconds:.3f}", result.n_train, result.n_test, result.protocol)
+        rows.writerow((trial.dataset, trial.method, trial.fraction, trial.repeat, *numbers))
+    write_whole(Path(path), file.getvalue().encode())
 
 
 def read_table(path: str | os.PathLike[str]) -> list[Result]:
