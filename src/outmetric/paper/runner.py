@@ -197,7 +197,7 @@ def write_table(results: Iterable[Result], path: str | os.PathLike[str]) -> None
     rows.writerow(COLUMNS)
     for result in sorted(results, key=lambda one: one.trial):
         trial = result.trial
-        numbers = (repr(result.accuracy), f"{result.seconds:.3f}", result.n_train, result.n_test, result.protocol)
+        numbers = (repr(float(result.accuracy or 0)), f"{result.seconds:.3f}", result.n_train, result.n_test, result.protocol)
         rows.writerow((trial.dataset, trial.method, trial.fraction, trial.repeat, *numbers))
     write_whole(Path(path), file.getvalue().encode())
 
