@@ -1,13 +1,11 @@
 """How well does MetricClassifier classify, untouched, beside tuned rivals on the paper's eight data sets?
 
-Reads the UCI files from the folder in OUTMETRIC_DATA. Classes are balanced, at most 1000 rows are used, 10 % or 50 % of them for
+Classes are balanced, at most 1000 rows are used, 10 % or 50 % of them for
 training; every choice is made on the training part. One line for each trial goes to results/accuracy.jsonl, and trials already
 there are not repeated, so the script can be stopped at any time; it takes hours.
 """
 
-import glob
 import json
-import os
 import sys
 import time
 
@@ -22,6 +20,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from outmetric import MetricClassifier
+from outmetric.datasets import load_uci
+from outmetric.paper.protocol import PAPER_SETS
 
 TRIALS = FOLDER / "results" / "accuracy.jsonl"
 REPEATS = {0.1: 10, 0.5: 10}
@@ -32,35 +32,6 @@ METHODS = {
     "svm": "RBF-SVM, tuned",
     "knn": "k-NN, tuned",
 }
-
-
-def load(folder: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    def lines(name: str, separator: str | None = ",") -> list[list[str]]:
-        with open(os.path.join(folder, name)) as file:
-            return [[part.strip() for part in line.split(separator)] for line in file if line.strip()]
-
-    def numeric(rows: list[list[str]]) -> tuple[np.ndarray, np.ndarray]:
-        return np.array([row[:-1] for row in rows], dtype=float), np.array([row[-1] for row in rows])
-
-    wine = np.genfromtxt(os.path.join(folder, "wine/winequality-white.csv"), delimiter=";", skip_header=1)
-    wine = wine[np.isin(wine[:, -1], [5, 6, 7])]
-    cardio = np.genfromtxt(os.path.join(folder, "cardio/CTG.csv"), delimiter=",", skip_header=1)
-    vehicle = [os.path.relpath(name, folder) for name in sorted(glob.glob(os.path.join(folder, "vehicle/xa?.dat")))]
-    genes = lines("molecular/splice.data")
-    letters = np.array([list(row[2]) for row in genes])
-    return {
-        "wine": (wine[:, :-1], wine[:, -1].astype(int)),
-        "robot": numeric(lines("robot/sensor_readings_24.data")),
-        "vehicle": numeric([row for name in vehicle for row in lines(name, None)]),
-        "molecular": (
-            np.concatenate([letters == letter for letter in "ACGT"], axis=1).astype(float),
-            np.array([r[0] for r in genes]),
-        ),
-        "wave": numeric(lines("wave/waveform.data")),
-        "iono": numeric(lines("iono/ionosphere.data")),
-        "cardio": (cardio[:, :21], cardio[:, -1].astype(int)),
-        "pima": numeric(lines("pima/pima-indians-diabetes.csv")),
-    }
 
 
 def split(y: np.ndarray, fraction: float, repeat: int) -> tuple[np.ndarray, np.ndarray]:
@@ -122,7 +93,7 @@ def main() -> None:
     TRIALS.parent.mkdir(exist_ok=True)
     trials = [json.loads(line) for line in TRIALS.read_text().splitlines()] if TRIALS.exists() else []
     if "--table" not in sys.argv:
-        data = load(os.environ["OUTMETRIC_DATA"])
+        data = {name: load_uci(name, return_X_y=True) for name in PAPER_SETS}
         done = {(one["set"], one["frac"], one["rep"]) for one in trials}
         for fraction, repeats in REPEATS.items():
             for repeat in range(repeats):
