@@ -1,8 +1,8 @@
 """How well does MetricClassifier classify, untouched, beside tuned rivals on the paper's eight data sets?
 
-Classes are balanced, at most 1000 rows are used, 10 % or 50 % of them for
-training; every choice is made on the training part. One line for each trial goes to results/accuracy.jsonl, and trials already
-there are not repeated, so the script can be stopped at any time; it takes hours.
+Classes are balanced, at most 1000 rows are used, 10 % or 50 % of them for training; every choice is made on the training part. One
+line for each trial goes to results/accuracy.jsonl, and trials already there are not repeated, so the script can be stopped at any
+time; it takes hours.
 """
 
 import json

@@ -355,6 +355,8 @@ class TestReport:
         assert page.count("<img") == len(written.pictures) == 7
         assert text.count("| reproduced |") == len(claims.CLAIMS)
         assert "**70.0 +- 1.8**" in text
+        assert "<b>70.0&nbsp;&plusmn;&nbsp;1.8</b>" in page
+        assert "**" not in page
         assert "70.0 +- 1.8" in written.summary
         assert table_of(Store(tmp_path / "none", tmp_path / "results.csv"), []) == {}
         assert len(runner.read_table(tmp_path / "results.csv")) == len(results)

@@ -102,9 +102,15 @@ def _markdown_table(rows: list[list[str]]) -> str:
 
 def _html_table(rows: list[list[str]]) -> str:
     def line(cells: list[str], tag: str) -> str:
-        return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+        return "<tr>" + "".join(f"<{tag}>{_html_cell(cell)}</{tag}>" for cell in cells) + "</tr>"
 
     return "<table>" + line(rows[0], "th") + "".join(line(row, "td") for row in rows[1:]) + "</table>"
+
+
+def _html_cell(cell: str) -> str:
+    """Markdown's bold, and numbers that stay on one line."""
+    text = html.escape(cell.strip("*")).replace(" +- ", "&nbsp;&plusmn;&nbsp;")
+    return f"<b>{text}</b>" if cell.startswith("**") else text
 
 
 def write(results: Sequence[Result], folder: str | os.PathLike[str], data_dir: Any = None) -> Written:
