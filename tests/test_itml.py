@@ -129,6 +129,10 @@ class TestOptimum:
         found = model.get_mahalanobis_matrix() * scale**2
         np.testing.assert_allclose(found, plain.get_mahalanobis_matrix(), rtol=1e-4, atol=1e-6)
         assert model.status_ is Status.CONVERGED
+        # With bounds in the new unit the metric is the same.
+        model = ITML(random_state=0).fit(X * scale, y)
+        np.testing.assert_allclose(model.get_mahalanobis_matrix(), plain.get_mahalanobis_matrix(), rtol=1e-4, atol=1e-6)
+        assert model.n_iter_ <= 2 * plain.n_iter_
 
 
 class TestProjections:

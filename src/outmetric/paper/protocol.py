@@ -45,7 +45,8 @@ def _uci(name: str) -> Callable[[Any], tuple[Array, Array]]:
     return lambda data_dir: load_uci(name, data_dir, return_X_y=True)
 
 
-def _first_rows(X: Array, y: Array, count: int) -> tuple[Array, Array]:
+def _first_rows(table: tuple[Array, Array], count: int) -> tuple[Array, Array]:
+    X, y = table
     return X[:count], y[:count]
 
 
@@ -56,7 +57,7 @@ PAPER_SETS: Mapping[str, Callable[[Any], tuple[Array, Array]]] = {
 QUICK_SETS: Mapping[str, Callable[[Any], tuple[Array, Array]]] = {
     "waveform": lambda _: make_waveform(360, random_state=0),
     "iris": lambda _: load_iris(return_X_y=True),
-    "cancer": lambda _: _first_rows(*load_breast_cancer(return_X_y=True), 300),
+    "cancer": lambda _: _first_rows(load_breast_cancer(return_X_y=True), 300),
 }
 SETS = {**PAPER_SETS, **QUICK_SETS}
 
