@@ -90,12 +90,7 @@ def project(
     """
     began = time.perf_counter()
     basis, V = _span(constraints.differences @ prior_factor.T)
-    # In units of a typical squared distance, which changes the multipliers only.
-    unit = float(np.median(np.einsum("ij,ij->i", V, V)))
-    if not 0 < unit < np.inf:
-        raise IllConditionedError("the squared distances of the pairs are not representable; rescale the data or the prior")
-    V = V / np.sqrt(unit)
-    dual = _Dual(V, constraints.signs, constraints.bounds / unit, gamma)
+    dual = _Dual(V, constraints.signs, constraints.bounds, gamma)
     multipliers, A = np.zeros(len(V)), np.eye(V.shape[1])
     history: list[Sweep] = []
     status = Status.ITERATION_LIMIT
@@ -114,8 +109,8 @@ def project(
         if correction <= tol:
             status = Status.CONVERGED
             break
-    relaxed = unit / dual.inverse_bounds(multipliers)
-    return Projected(_factor(A, basis) @ prior_factor, multipliers / unit, relaxed, tuple(history), status)
+    relaxed = 1 / dual.inverse_bounds(multipliers)
+    return Projected(_factor(A, basis) @ prior_factor, multipliers, relaxed, tuple(history), status)
 
 
 def _sweep(dual: _Dual, multipliers: Array, A: Array) -> tuple[Array, float]:
