@@ -144,9 +144,18 @@ class TestPlaces:
         with pytest.raises(datasets.DataError, match=r"Put tiny.data into a folder, in a sub-folder 'tiny'.*OUTMETRIC_DATA.*cache"):
             datasets.load_uci("tiny", download=False)
 
+    def test_a_damaged_cache_is_as_good_as_none(self, tiny, server):
+        (tiny / "cache" / "tiny").mkdir(parents=True)
+        (tiny / "cache" / "tiny" / "tiny.data").write_bytes(CONTENT[:-20])
+        server.answers = [zipped({"tiny.data": CONTENT})]
+        assert datasets.load_uci("tiny").source == "uci"
+        assert datasets.load_uci("tiny").source == str(tiny / "cache")
+
     @pytest.mark.parametrize(
         ("content", "message"),
         [
+            (b"\xff\xfe", "cannot be read"),
+            (b"1,2,x,a", "cannot be read"),
             (CONTENT[:-20], "expected {'a': 4, 'b': 6}"),
             (CONTENT.replace(b"4.5", b"4.6"), "other content than the published"),
             (b"", "expected"),
@@ -233,7 +242,7 @@ class TestDownload:
 
     def test_without_network(self, tiny, monkeypatch):
         monkeypatch.setattr(datasets, "UCI", "http://127.0.0.1:9")
-        with pytest.raises(datasets.DataError, match=r"Download failed \(uci: .*Put tiny.data"):
+        with pytest.raises(datasets.DataError, match=r"could not be had otherwise \(uci: .*Put tiny.data"):
             datasets.load_uci("tiny")
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import numpy as np
+from joblib.externals.loky.process_executor import TerminatedWorkerError
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
@@ -171,7 +172,7 @@ def paper_run(
     fractions: Fractions = None,
     repeats: Repeats = None,
     quick: Quick = False,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Processes.")] = 1,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes.")] = 1,
     data_dir: Annotated[Path | None, typer.Option(help="Folder with the UCI files; otherwise they are downloaded.")] = None,
     dask: Annotated[str | None, typer.Option(help="Address of a Dask scheduler to run on.")] = None,
     known: Known = None,
@@ -185,6 +186,10 @@ def paper_run(
     outmetric paper run --data-dir uci --datasets robot,pima --methods method1,method2,svm --repeats 5
     """
     trials, store = _plan(datasets, methods, fractions, repeats, quick), _store(folder, known)
+    try:
+        store.prepare()
+    except OSError as error:
+        raise typer.BadParameter(f"results cannot be kept in {folder}: {error}") from error
     states = {trial: store.read(trial)[0] for trial in trials}
     for state, text in (("damaged", "damaged or edited"), ("outdated", "from another protocol"), ("failed", "failed before")):
         names = [trial.name for trial, found in states.items() if found == state]
@@ -209,6 +214,12 @@ def paper_run(
             runner.run(left, store, jobs=jobs, data_dir=data_dir, dask=dask, on_result=tell)
         except (DataError, ImportError) as error:
             raise typer.BadParameter(str(error)) from error
+        except (OSError, TerminatedWorkerError) as error:
+            print(
+                f"{type(error).__name__}: {error}\nWhat is finished is kept, and the same command goes on from here.",
+                file=sys.stderr,
+            )
+            raise typer.Exit(1) from None
         except KeyboardInterrupt:
             print("stopped; what is finished is kept, and the same command goes on from here.", file=sys.stderr)
             raise typer.Exit(130) from None
@@ -262,7 +273,7 @@ def _report(trials: list[Trial], store: Store, data_dir: Path | None) -> None:
     if not results:
         print("nothing is done yet; see: outmetric paper run --help", file=sys.stderr)
         raise typer.Exit(1)
-    written = report.write(results, store.folder, data_dir)
+    written = report.write(results, store.folder, data_dir, store.everything())
     print(written.summary)
     print(f"report: {written.page}\npictures: {', '.join(str(path) for path in written.pictures)}")
 

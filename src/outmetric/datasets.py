@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import uuid
 import warnings
 import zipfile
 from collections import Counter
@@ -132,7 +133,7 @@ def load_uci(
 
 def _table(name: str, known: _Set, data_dir: Any, download: bool) -> tuple[Table, str]:
     """The checked table from the first place that has it, and that place."""
-    given = data_dir if data_dir is not None else os.environ.get("OUTMETRIC_DATA")
+    given = data_dir if data_dir is not None else os.environ.get("OUTMETRIC_DATA") or None
     if given is not None:
         folder = Path(given)
         if not folder.is_dir():
@@ -141,10 +142,13 @@ def _table(name: str, known: _Set, data_dir: Any, download: bool) -> tuple[Table
         if table is not None:
             return table, str(folder)
     cache = _cache()
-    table = _from_folder(name, known, cache)
-    if table is not None:
-        return table, str(cache)
     troubles = []
+    try:
+        table = _from_folder(name, known, cache)
+        if table is not None:
+            return table, str(cache)
+    except DataError as error:  # damaged: as good as missing
+        troubles.append(f"cache: {error}")
     for fetch in (_from_uci, _from_openml) if download else ():
         try:
             return _checked(name, known, fetch(name, known, cache)), fetch.__name__.removeprefix("_from_")
@@ -153,7 +157,7 @@ def _table(name: str, known: _Set, data_dir: Any, download: bool) -> tuple[Table
     if name == "wave":
         warnings.warn("waveform.data was not found: its 5000 rows are generated instead.", UserWarning, stacklevel=3)
         return make_waveform(5000, random_state=0), "generated"
-    why = f" Download failed ({'; '.join(troubles)})." if troubles else ""
+    why = f" It could not be had otherwise ({'; '.join(troubles)})." if troubles else ""
     raise DataError(
         f"the data set {name!r} was not found.{why} Put {', '.join(known.files)} into a folder, in a sub-folder {name!r}, and give "
         f"the folder as data_dir or in the environment variable OUTMETRIC_DATA; or put them into {str(cache / name)!r}."
@@ -162,7 +166,7 @@ def _table(name: str, known: _Set, data_dir: Any, download: bool) -> tuple[Table
 
 def _cache() -> Path:
     own = os.environ.get("OUTMETRIC_CACHE")
-    if own is not None:
+    if own:
         return Path(own)
     base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or Path.home() / ".cache"
     return Path(base) / "outmetric"
@@ -178,8 +182,11 @@ def _from_folder(name: str, known: _Set, folder: Path) -> Table | None:
 
 
 def _read(known: _Set, contents: list[bytes]) -> Table:
-    lines = [line.strip() for content in contents for line in content.decode("utf-8").splitlines()]
-    return known.read([line for line in lines if line])
+    try:
+        lines = [line.strip() for content in contents for line in content.decode("utf-8").splitlines()]
+        return known.read([line for line in lines if line])
+    except (ValueError, IndexError) as error:
+        raise DataError(f"{', '.join(known.files)} cannot be read ({error}); get it afresh.") from error
 
 
 def _checked(name: str, known: _Set, table: Table, where: str = "the download") -> Table:
@@ -217,7 +224,7 @@ def _from_uci(name: str, known: _Set, cache: Path) -> Table:
         raise DataError("not in the UCI archive")
     pooch = _pooch()
     address = f"{UCI}/{known.download}"
-    part = cache / name / "download"
+    part = cache / name / f".download.{uuid.uuid4().hex}"
     downloader = pooch.HTTPDownloader(progressbar=False, timeout=TIMEOUT)
     fetched = Path(pooch.retrieve(address, known_hash=None, fname=part.name, path=part.parent, downloader=downloader))
     try:
@@ -244,7 +251,7 @@ def _members(archive: Path, files: tuple[str, ...]) -> list[bytes]:
 def _write(path: Path, content: bytes) -> None:
     """Write, then rename: another process never sees half a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     part.write_bytes(content)
     part.replace(path)
 

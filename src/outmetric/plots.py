@@ -275,6 +275,11 @@ def _pyplot() -> Any:
     return plt
 
 
+def close(figure: Any) -> None:
+    """Let go of a figure that has been saved."""
+    _pyplot().close(figure)
+
+
 def grid(rows: int, columns: int, *, size: float = 4.5) -> tuple[Any, Array]:
     """A figure with rows x columns axes, and the array of these."""
     figure, axes = _pyplot().subplots(rows, columns, figsize=(size * columns, size * rows), squeeze=False, layout="constrained")

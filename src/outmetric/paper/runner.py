@@ -15,6 +15,7 @@ import json
 import os
 import time
 import traceback
+import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -100,7 +101,7 @@ class Store:
             content = json.loads(self.path(trial).read_text())
         except FileNotFoundError:
             return "missing", None
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return "damaged", None
         try:
             checksum = content.pop("checksum")
@@ -112,6 +113,21 @@ class Store:
         if result.protocol != _digest(trial.method):
             return "outdated", None
         return ("failed" if result.error else "done"), result
+
+    def prepare(self) -> None:
+        """Raise OSError unless results can be written here."""
+        probe = self.folder / "trials" / f".probe.{uuid.uuid4().hex}"
+        probe.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(probe, b"")
+        probe.unlink()
+
+    def everything(self) -> list[Result]:
+        """All that is done, whatever was asked for."""
+        found = {trial for trial in self.known if trial.method in protocol.METHODS}
+        for path in (self.folder / "trials").glob("*.json"):
+            with contextlib.suppress(OSError, ValueError, RecursionError, TypeError, KeyError):
+                found.add(Trial(**json.loads(path.read_text())["trial"]))
+        return self.results(trial for trial in found if trial.method in protocol.METHODS)
 
     def results(self, trials: Iterable[Trial]) -> list[Result]:
         """Those that are done, in order."""
@@ -169,7 +185,7 @@ def run(
 @contextlib.contextmanager
 def _workers(dask: str | None, jobs: int) -> Iterator[dict[str, Any]]:
     if dask is None:
-        yield {"n_jobs": jobs, "pre_dispatch": "n_jobs"}
+        yield {"n_jobs": jobs, "pre_dispatch": "n_jobs", "batch_size": 1}
         return
     try:
         from distributed import Client
@@ -177,17 +193,20 @@ def _workers(dask: str | None, jobs: int) -> Iterator[dict[str, Any]]:
         raise ImportError("running on a Dask cluster needs dask: pip install 'outmetric[dask]'") from error
     client: Any = Client
     with client(dask), joblib.parallel_config(backend="dask"):
-        yield {"n_jobs": -1}
+        yield {"n_jobs": -1, "batch_size": 1}
 
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write under another name and rename: nobody ever sees half a file, not even after a power loss."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    with part.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
+    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        with part.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def write_table(results: Iterable[Result], path: str | os.PathLike[str]) -> None:
@@ -203,21 +222,20 @@ def write_table(results: Iterable[Result], path: str | os.PathLike[str]) -> None
 
 
 def read_table(path: str | os.PathLike[str]) -> list[Result]:
-    """Results from such a file."""
+    """Results from such a file; ValueError if it is not one."""
     with Path(path).open(newline="") as file:
         rows = csv.DictReader(file)
         if tuple(rows.fieldnames or ()) != COLUMNS:
             raise ValueError(f"{path} is not a table of results: its columns are {rows.fieldnames}, expected {list(COLUMNS)}.")
-        return [
-            Result(
-                Trial(int(row["repeat"]), float(row["fraction"]), row["dataset"], row["method"]),
-                row["protocol"],
-                float(row["accuracy"]),
-                float(row["seconds"]),
-                int(row["n_train"]),
-                int(row["n_test"]),
-                "",
-                "",
-            )
-            for row in rows
-        ]
+        try:
+            return [_result(row) for row in rows]
+        except (TypeError, ValueError, csv.Error) as error:
+            raise ValueError(f"{path} is not a table of results: line {rows.line_num}: {error}.") from error
+
+
+def _result(row: dict[str, str]) -> Result:
+    trial = Trial(int(row["repeat"]), float(row["fraction"]), row["dataset"], row["method"])
+    accuracy, seconds, n_train, n_test = float(row["accuracy"]), float(row["seconds"]), int(row["n_train"]), int(row["n_test"])
+    if not (0 <= accuracy <= 1 and seconds >= 0 and n_train > 0 and n_test > 0):
+        raise ValueError(f"an accuracy of {accuracy} in {seconds} s on {n_train} and {n_test} points")
+    return Result(trial, row["protocol"], accuracy, seconds, n_train, n_test, "", "")

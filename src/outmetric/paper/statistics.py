@@ -77,14 +77,16 @@ class Accuracies:
         return datasets, methods
 
     def table(self, fraction: float) -> tuple[list[str], list[str], Array]:
-        """(data sets, methods, means of shape (data sets, methods)) of what is complete."""
+        """(data sets, methods, means of shape (data sets, methods)) of what is complete, over the splits that all methods have."""
         datasets, methods = self.complete(fraction)
-        means = [[self.mean(fraction, dataset, method) for method in methods] for dataset in datasets]
-        return (
-            datasets,
-            methods,
-            np.array([[one.mean for one in row if one is not None] for row in means]).reshape(len(datasets), -1),
-        )
+        rows = [self._common_means(fraction, dataset, methods) for dataset in datasets]
+        kept = [(name, row) for name, row in zip(datasets, rows, strict=True) if row is not None]
+        return [name for name, _ in kept], methods, np.array([row for _, row in kept]).reshape(len(kept), -1)
+
+    def _common_means(self, fraction: float, dataset: str, methods: list[str]) -> list[float] | None:
+        runs = [self.runs(fraction, dataset, method) for method in methods]
+        common = set.intersection(*(set(one) for one in runs)) if runs else set()
+        return [float(np.mean([one[repeat] for repeat in sorted(common)])) for one in runs] if common else None
 
     def ranks(self, fraction: float) -> tuple[list[str], Array]:
         """(methods, mean rank of each over the data sets); the best is 1."""
@@ -96,10 +98,12 @@ class Accuracies:
         times = [one.seconds for one in self.results if one.trial.fraction == fraction and one.trial.method == method]
         return float(np.median(times)) if times else np.nan
 
-    def corrected_t(self, fraction: float, dataset: str, one: str, other: str) -> tuple[float, float]:
-        """(mean difference, p-value) over common splits, by the t test corrected for overlapping training sets.
+    def paired_t(self, fraction: float, dataset: str, one: str, other: str, *, corrected: bool) -> tuple[float, float]:
+        """(mean difference, p-value) over common splits.
 
-        The variance of the mean is (1/J + n_test/n_train) times that of the J differences (Nadeau and Bengio 2003).
+        Splits of one data set are not independent. The corrected test takes (1/J + n_test/n_train) times the variance of the J
+        differences for that of their mean (Nadeau and Bengio 2003), which with few training points is very cautious; the plain
+        one takes 1/J, which is bold.
         """
         first, second = (self._runs.get((fraction, dataset, name), {}) for name in (one, other))
         common = sorted(first.keys() & second.keys())
@@ -107,18 +111,19 @@ class Accuracies:
             return np.nan, np.nan
         differences = np.array([100 * (float(first[k].accuracy or 0) - float(second[k].accuracy or 0)) for k in common])
         some = first[common[0]]
-        variance = (1 / len(common) + some.n_test / some.n_train) * float(np.var(differences, ddof=1))
+        factor = 1 / len(common) + (some.n_test / some.n_train if corrected else 0)
+        variance = factor * float(np.var(differences, ddof=1))
         mean = float(differences.mean())
         if variance == 0:
             return mean, 1.0 if mean == 0 else 0.0
         return mean, float(2 * stats.t.sf(abs(mean) / np.sqrt(variance), len(common) - 1))
 
     def wilcoxon(self, fraction: float, one: str, other: str) -> float:
-        """p-value of the signed-rank test over the means of all data sets."""
-        datasets, methods, means = self.table(fraction)
-        if len(datasets) < 2 or one not in methods or other not in methods:
+        """p-value of the signed-rank test over the means of all data sets that have both methods."""
+        pairs = [self._common_means(fraction, dataset, [one, other]) for dataset in self.datasets]
+        differences = np.array([pair[0] - pair[1] for pair in pairs if pair is not None])
+        if len(differences) < 2:
             return np.nan
-        differences = means[:, methods.index(one)] - means[:, methods.index(other)]
         return 1.0 if not differences.any() else float(stats.wilcoxon(differences).pvalue)
 
     def friedman(self, fraction: float) -> float:
