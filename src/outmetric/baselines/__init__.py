@@ -4,6 +4,7 @@ They have the face of the other estimators here and of metric-learn: `fit`, `tra
 `get_mahalanobis_matrix`.
 """
 
-from outmetric.baselines.estimators import ITML, LMNN, KernelITML, KernelLMNN
+from outmetric.baselines.itml import ITML, KernelITML
+from outmetric.baselines.lmnn import LMNN, KernelLMNN
 
 __all__ = ["ITML", "LMNN", "KernelITML", "KernelLMNN"]

@@ -321,9 +321,9 @@ def minimise(
 ) -> Minimum:
     """Minimise over L by L-BFGS, with kinks rounded less and less.
 
-    A rounding is left for the next when the steepness is below ``tol``. The search ends when the duality gap is below ``tol``, when
-    a rounding lowers the objective of the one before by less. It also ends when less is left of the objective than ``tol`` of a
-    margin for each target: where a metric can keep every margin, the infimum is zero and not attained.
+    A rounding is left for the next when the steepness is below ``tol``. The search ends when the duality gap is below ``tol``, or
+    when a rounding lowers the objective of the one before by less. It also ends when less is left of the objective than ``tol`` of
+    a margin for each target: where a metric can keep every margin, the infimum is zero and not attained.
     """
     began = time.perf_counter()
     history: list[Record] = []

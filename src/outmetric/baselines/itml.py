@@ -1,0 +1,347 @@
+"""ITML, linear and with kernels, as scikit-learn estimators: validate, build, project, store."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import ArrayLike
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_array
+from threadpoolctl import threadpool_limits
+
+from outmetric.baselines.projections import Constraints, distance_percentiles, project, sample_pairs
+from outmetric.baselines.spaces import SMALL, Baseline, KernelSpace, LinearSpace
+from outmetric.inputs import check_number
+from outmetric.metric import Metric, objects
+from outmetric.operators import Array, check_psd
+from outmetric.scalar import n_points
+
+# Pairs of each kind drawn at most by default.
+MOST_PAIRS = 5000
+# Kernel principal components with less variance than this, relative to the first, are round-off.
+ROUND_OFF = 1e-10
+
+
+class _InformationTheoretic(Baseline):
+    """ITML in either space."""
+
+    gamma: float
+    n_constraints: int | None
+    bounds: Any
+    percentiles: Any
+    random_state: Any
+
+    @abstractmethod
+    def _prior_factor(self, points: Array) -> Array:
+        """L_0 for the prior A_0 = L_0'L_0."""
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn the metric from pairs drawn at random, as many with equal labels as with different ones.
+
+        Parameters
+        ----------
+        X : array of shape (n, d), or what the kernel takes
+        y : array of shape (n,)
+            Class labels.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        sample = self._training_points(X)
+        labels = self._check_labels(y, n_points(sample))
+        points, measure = self._embed(sample)
+        count = min(20 * len(self.classes_) ** 2, MOST_PAIRS) if self.n_constraints is None else self.n_constraints
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        similar, dissimilar = sample_pairs(labels, count, rng)
+        signs = np.repeat([1.0, -1.0], [len(similar), len(dissimilar)])
+        return self._fit(points, measure, np.concatenate([similar, dissimilar]), signs, rng)
+
+    def fit_pairs(self, pairs: Any, y: Any, X: Any = None) -> Self:
+        """Learn the metric from given pairs.
+
+        Parameters
+        ----------
+        pairs : array of shape (n_pairs, 2, d), sequence of pairs of objects, or, with X, array of shape (n_pairs, 2)
+            Pairs of points, or of row numbers of X.
+        y : array of shape (n_pairs,)
+            1 for similar pairs, -1 for dissimilar ones.
+        X : optional
+            The points (or the kernel matrix) that the row numbers refer to.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        self.__dict__.pop("classes_", None)  # of an earlier fit
+        if X is None:
+            X, pairs = _points_of_pairs(pairs)
+        points, measure = self._embed(self._training_points(X))
+        pairs, y = np.asarray(pairs), np.asarray(y)
+        if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu" or y.shape != (len(pairs),):
+            raise ValueError(
+                f"pairs must be (n_pairs, 2) whole row numbers with one y each; they are {pairs.dtype} of shape {pairs.shape}, "
+                f"y has the shape {y.shape}."
+            )
+        if not len(pairs) or pairs.min() < 0 or pairs.max() >= len(points):
+            raise ValueError(f"pairs must be row numbers from 0 to {len(points) - 1}, and at least one pair.")
+        if not np.isin(y, [1, -1]).all():
+            raise ValueError(f"y must be 1 for similar pairs and -1 for dissimilar ones; it holds {np.unique(y)[:5].tolist()}.")
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        return self._fit(points, measure, pairs, y.astype(np.float64), rng)
+
+    def _check_parameters(self) -> None:
+        self._check_limits()
+        if not (isinstance(self.gamma, Real) and self.gamma == np.inf):
+            check_number("gamma", self.gamma, positive=True)
+        if self.n_constraints is not None and (not isinstance(self.n_constraints, Integral) or self.n_constraints < 1):
+            raise ValueError(f"n_constraints must be None or an integer >= 1, not {self.n_constraints!r}.")
+        numbers = np.shape(self.percentiles) == (2,) and all(isinstance(value, Real) for value in self.percentiles)
+        if not numbers or not 0 <= self.percentiles[0] <= self.percentiles[1] <= 100:
+            raise ValueError(f"percentiles must be two ascending numbers from 0 to 100, not {self.percentiles!r}.")
+        if self.bounds is not None and np.shape(self.bounds) != (2,):
+            raise ValueError(f"bounds must be None or two numbers, not {self.bounds!r}.")
+        for bound in () if self.bounds is None else self.bounds:
+            check_number("each of the two bounds", bound, positive=True)
+
+    def _fit(self, points: Array, measure: Callable[[Array], Metric], pairs: Array, signs: Array, rng: np.random.Generator) -> Self:
+        given = self.bounds is not None
+        self.bounds_ = np.array(self.bounds, dtype=float) if given else distance_percentiles(points, self.percentiles, rng)
+        differences = points[pairs[:, 0]] - points[pairs[:, 1]]
+        # No metric moves points that coincide.
+        apart = differences.any(axis=1)
+        hopeless = int(np.sum(~apart & (signs < 0)))
+        if hopeless:
+            warnings.warn(f"{hopeless} dissimilar pairs are of equal points and were left out.", UserWarning, stacklevel=3)
+        if not apart.any():
+            raise ValueError("every pair is of two equal points; there is nothing to learn from.")
+        signs = signs[apart]
+        constraints = Constraints(differences[apart], signs, np.where(signs > 0, *self.bounds_))
+        try:
+            with threadpool_limits(limits=1 if points.size < SMALL else None, user_api="blas"):
+                found = project(
+                    constraints,
+                    self._prior_factor(points),
+                    gamma=float(self.gamma),
+                    tol=self.tol,
+                    max_iter=self.max_iter,
+                    on_sweep=lambda now: self._say(
+                        f"sweep {now.iteration}: correction {now.correction:.2e}, divergence {now.divergence:.6g}, "
+                        f"{now.seconds:.2f} s"
+                    ),
+                )
+        except np.linalg.LinAlgError as error:
+            raise ValueError(f"the metric could not be learned: {error}.") from error
+        self.pairs_, self.pair_signs_ = pairs[apart], signs
+        self.multipliers_, self.relaxed_bounds_ = found.multipliers, found.relaxed_bounds
+        self.divergence_ = found.history[-1].divergence if found.history else 0.0
+        self._store(measure(found.factor), found.history, found.status)
+        return self
+
+
+class ITML(_InformationTheoretic, LinearSpace):
+    """Information-theoretic metric learning (Davis et al. 2007): near to a prior metric, with similar pairs near and others apart.
+
+    Learns A = L'L by minimising D(A, A_0) + gamma sum_c D(xi_c, b_c), with the LogDet divergence D, subject to d_A^2 <= xi_c for
+    similar pairs and d_A^2 >= xi_c for dissimilar ones. The b_c are two bounds on squared distances, for similar and for
+    dissimilar pairs, and the xi_c relax them. The problem is convex and solved by Bregman projections.
+
+    Parameters
+    ----------
+    gamma : float
+        Weight of the relaxation: the larger, the harder the bounds; infinity for no relaxation.
+    n_constraints : int, optional
+        Pairs drawn for `fit`, as many similar as dissimilar ones. Default: 20 classes^2 of each, 5000 at most.
+    bounds : pair of float, optional
+        Bounds on the *squared* distance of similar and of dissimilar pairs. Default: from ``percentiles``.
+    percentiles : pair of float
+        Percentiles of the squared Euclidean distances of the training points, as bounds.
+    prior : "identity", "covariance" or array of shape (d, d)
+        A_0. "covariance": the inverse covariance of the training points.
+    max_iter : int
+        At most this many sweeps over all pairs.
+    tol : float
+        Stop when no projection in a sweep corrects a squared distance by more, relatively.
+    random_state : int, RandomState or None
+        For drawing pairs.
+    verbose : bool
+        Report every sweep on stderr.
+
+    Attributes
+    ----------
+    components_ : array of shape (d, d)
+        L.
+    bounds_ : array of shape (2,)
+    pairs_, pair_signs_ : arrays of shape (n_pairs, 2) and (n_pairs,)
+        The pairs used, by row number of X (of all points of the pairs, one after the other, if they were given without X); 1 for
+        similar ones. Pairs of equal points are left out.
+    relaxed_bounds_ : array of shape (n_pairs,)
+        xi_c, which the squared distances keep.
+    multipliers_ : array of shape (n_pairs,)
+    divergence_ : float
+        D(A, A_0).
+    history_ : tuple of Sweep
+    n_iter_ : int
+    status_ : Status
+    classes_ : array
+        Of `fit`.
+    metric_ : LinearMetric
+
+    Examples
+    --------
+    >>> from outmetric.baselines import ITML
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> X, y = load_wine(return_X_y=True)
+    >>> model = ITML(random_state=0).fit(StandardScaler().fit_transform(X), y)
+    >>> model.get_mahalanobis_matrix().shape
+    (13, 13)
+    """
+
+    def __init__(
+        self,
+        gamma: float = 1.0,
+        *,
+        n_constraints: int | None = None,
+        bounds: tuple[float, float] | None = None,
+        percentiles: tuple[float, float] = (5, 95),
+        prior: str | ArrayLike = "identity",
+        max_iter: int = 1000,
+        tol: float = 1e-5,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.gamma = gamma
+        self.n_constraints = n_constraints
+        self.bounds = bounds
+        self.percentiles = percentiles
+        self.prior = prior
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _prior_factor(self, points: Array) -> Array:
+        d = points.shape[1]
+        if isinstance(self.prior, str):
+            if self.prior == "identity":
+                return np.eye(d)
+            if self.prior != "covariance":
+                raise ValueError(f"prior={self.prior!r} is not known; use 'identity', 'covariance' or a matrix.")
+            deviations = points.std(axis=0, ddof=1)
+            constant = deviations <= len(points) * np.finfo(float).eps * np.abs(points).max(axis=0)
+            scaled = (points - points.mean(axis=0)) / np.where(constant, 1, deviations)
+            values, vectors = scipy.linalg.eigh(scaled.T @ scaled / (len(points) - 1))
+            if constant.any() or not values[0] > 1e-10 * values[-1]:
+                raise ValueError(
+                    "prior='covariance' needs a regular covariance matrix, and this one is singular: remove constant or collinear "
+                    "features, or use prior='identity'."
+                )
+            return np.asarray((vectors / np.sqrt(values)).T / deviations)
+        if self.prior is None:
+            raise ValueError("prior=None is not known; use 'identity', 'covariance' or a matrix.")
+        matrix = check_array(self.prior, dtype=np.float64, input_name="prior")
+        if matrix.shape != (d, d):
+            raise ValueError(f"prior must have the shape ({d}, {d}); its shape is {matrix.shape}.")
+        check_psd(matrix, "prior")
+        try:
+            return np.asarray(scipy.linalg.cholesky(matrix))
+        except np.linalg.LinAlgError as error:
+            raise ValueError("prior must be positive definite, and this matrix is singular.") from error
+
+
+class KernelITML(_InformationTheoretic, KernelSpace):
+    """Information-theoretic metric learning in the feature space of a kernel.
+
+    Solves the problem of `ITML` for the metric A of the feature space, with the identity as prior. A differs from the identity only
+    on the span of the training points, in whose kernel principal components z the distance is |L (z(x) - z(x'))|. What a new point
+    has outside of this span is left out: it adds the same to its distance from each training point.
+
+    Parameters
+    ----------
+    n_components : int or float, optional
+        How many principal components; or, between 0 and 1, as many as have this share of the variance. None: all.
+    kernel, bandwidth, kernel_params
+        As for `outmetric.LearnedKernelMetric`: a name, a function of two points (any objects), "precomputed", or a `Scalar`.
+    gamma, n_constraints, bounds, percentiles, max_iter, tol, random_state, verbose
+        As for `ITML`; distances are those of the feature space.
+
+    Attributes
+    ----------
+    components_ : array of shape (p, p)
+        L, for p principal components; `map` computes these.
+    bandwidth_ : float or None
+    bounds_, pairs_, pair_signs_, relaxed_bounds_, multipliers_, divergence_, history_, n_iter_, status_, classes_
+        As for `ITML`.
+    metric_ : OutputMetric
+
+    Examples
+    --------
+    >>> from outmetric.baselines import KernelITML
+    >>> words, kinds = ["banana", "bandana", "cabana", "pepper", "peppers", "pepperoni"], [0, 0, 0, 1, 1, 1]
+    >>> letters = lambda s, t: float(len(set(s) & set(t)))
+    >>> model = KernelITML(kernel=letters, random_state=0).fit(words, kinds)
+    >>> near, far = model.pair_distance([("banana", "cabana"), ("banana", "pepper")])
+    >>> bool(near < far)
+    True
+    """
+
+    _negligible = ROUND_OFF
+
+    def __init__(
+        self,
+        n_components: int | float | None = None,
+        *,
+        kernel: Any = "rbf",
+        bandwidth: float | str = "median",
+        kernel_params: Mapping[str, Any] | None = None,
+        gamma: float = 1.0,
+        n_constraints: int | None = None,
+        bounds: tuple[float, float] | None = None,
+        percentiles: tuple[float, float] = (5, 95),
+        max_iter: int = 1000,
+        tol: float = 1e-5,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.kernel_params = kernel_params
+        self.gamma = gamma
+        self.n_constraints = n_constraints
+        self.bounds = bounds
+        self.percentiles = percentiles
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _prior_factor(self, points: Array) -> Array:
+        return np.eye(points.shape[1])
+
+
+def _points_of_pairs(pairs: Any) -> tuple[Any, Array]:
+    """Pairs of points as points, one after the other, and pairs of row numbers."""
+    try:
+        values = np.asarray(pairs)
+    except ValueError:  # ragged
+        values = objects(pairs)
+    if values.dtype.kind in "fiub":
+        values = check_array(values, allow_nd=True, ensure_2d=False, dtype=np.float64, input_name="pairs")
+        if values.ndim != 3 or values.shape[1] != 2:
+            raise ValueError(f"pairs must have the shape (n_pairs, 2, d); theirs is {values.shape}. Row numbers need X.")
+        points: Array = values.reshape(-1, values.shape[2])
+    else:
+        if not all(len(pair) == 2 and not isinstance(pair, str | bytes) for pair in pairs):
+            raise ValueError("pairs must be a sequence of pairs (x, x').")
+        points = objects([point for pair in pairs for point in pair])
+    return points, np.arange(len(points)).reshape(-1, 2)

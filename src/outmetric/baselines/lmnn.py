@@ -1,0 +1,276 @@
+"""LMNN, linear and with kernels, as scikit-learn estimators: validate, build, minimise, store."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Mapping
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.utils.validation import check_array
+from threadpoolctl import threadpool_limits
+
+from outmetric.baselines.margins import Margins, minimise, target_neighbours
+from outmetric.baselines.spaces import SMALL, Baseline, KernelSpace, LinearSpace
+from outmetric.inputs import check_number
+from outmetric.operators import Array
+from outmetric.scalar import n_points
+
+# Kernel principal components with less variance than this, relative to the first, are left out.
+NEGLIGIBLE = 1e-6
+
+
+class _LargeMargin(Baseline):
+    """LMNN in either space."""
+
+    n_neighbors: int
+    push_weight: float
+
+    @abstractmethod
+    def _start(self, points: Array, labels: Array) -> Array:
+        """The L to start from."""
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn the metric.
+
+        Parameters
+        ----------
+        X : array of shape (n, d), or what the kernel takes
+        y : array of shape (n,)
+            Class labels.
+
+        Returns
+        -------
+        self
+        """
+        self._check_limits()
+        check_number("push_weight", self.push_weight, positive=True)
+        if self.push_weight >= 1:
+            raise ValueError(f"push_weight must be between 0 and 1, not {self.push_weight!r}.")
+        if not isinstance(self.n_neighbors, Integral) or self.n_neighbors < 1:
+            raise ValueError(f"n_neighbors must be an integer >= 1, not {self.n_neighbors!r}.")
+        sample = self._training_points(X)
+        labels = self._check_labels(y, n_points(sample))
+        points, measure = self._embed(sample)
+        with threadpool_limits(limits=1 if points.size < SMALL else None, user_api="blas"):
+            self.target_neighbors_ = self._target_neighbours(points, labels)
+            margins = Margins(points, labels, self.target_neighbors_, float(self.push_weight))
+            found = minimise(
+                margins,
+                self._start(points, labels),
+                tol=self.tol,
+                max_iter=self.max_iter,
+                on_iteration=lambda now: self._say(
+                    f"iteration {now.iteration}: objective {now.objective:.7g}, steepness {now.steepness:.2e}, "
+                    f"{now.active} active triplets, {now.seconds:.2f} s"
+                ),
+            )
+        self.objective_, self.dual_gap_ = found.objective, found.gap
+        self._store(measure(found.factor), found.history, found.status)
+        return self
+
+    def _target_neighbours(self, points: Array, labels: Array) -> Array:
+        targets = target_neighbours(points, labels, self.n_neighbors)
+        if (targets < 0).all():
+            raise ValueError("no class has two samples, so there are no target neighbours to pull near.")
+        sizes = np.bincount(labels)
+        small = np.flatnonzero(sizes <= self.n_neighbors)
+        if len(small):
+            warnings.warn(
+                f"{len(small)} classes have n_neighbors={self.n_neighbors} samples or fewer, the smallest {sizes.min()}; "
+                "their samples have as many target neighbours as there are others in the class.",
+                UserWarning,
+                stacklevel=3,
+            )
+        return targets
+
+
+class LMNN(_LargeMargin, LinearSpace):
+    """Large-margin nearest neighbours (Weinberger & Saul 2009): neighbours of the same class near, other classes beyond a margin.
+
+    Learns L by minimising, with d(x, x') = |L (x - x')|^2,
+
+        (1 - mu) sum_ij d(x_i, x_j) + mu sum_ijl max(0, 1 + d(x_i, x_j) - d(x_i, x_l)),
+
+    where j runs over the target neighbours of i, the nearest points of its class before learning, and l over all points of other
+    classes. In L'L the problem is convex, and a duality gap bounds how far the result is from the optimum.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Rows of L. Default: the number of features. With fewer the problem is not convex and the gap does not close.
+    n_neighbors : int
+        Target neighbours of each point. Classes with fewer other members use those (with a warning).
+    push_weight : float
+        mu, between 0 and 1.
+    init : "auto", "identity", "pca", "lda" or array of shape (n_components, d)
+        L to start from, up to a factor, which is chosen. "auto": the identity for a square L, else "lda" if it has enough
+        directions, else "pca". The rank of L does not grow.
+    max_iter : int
+        At most this many steps of L-BFGS.
+    tol : float
+        Stop when the duality gap is below, relative to the objective; when |gradient| |L| is and rounding the kinks less lowers the
+        objective by less; or when the mean loss of a target neighbour is below this share of the margin.
+    verbose : bool
+        Report every step on stderr.
+
+    Attributes
+    ----------
+    components_ : array of shape (n_components, d)
+        L.
+    objective_ : float
+    dual_gap_ : float
+        (objective - lower bound) / objective, where the bound holds for metrics of any rank. The result is never further from the
+        optimum, relatively, and often much nearer; with a smaller tol the bound becomes tight. 1: no bound is known.
+    target_neighbors_ : array of shape (n, n_neighbors)
+        By index, -1 for none.
+    history_ : tuple of Record
+        One for each step.
+    n_iter_ : int
+    status_ : Status
+        How the fit ended; its value is advice.
+    classes_ : array
+    metric_ : LinearMetric
+
+    Notes
+    -----
+    The objective has kinks where the optimum lies, so they are rounded, less and less (see `outmetric.baselines.margins`). Memory
+    beyond the data is bounded: up to a few hundred megabytes where nearly all pairs are within the margin, mostly far less.
+
+    Examples
+    --------
+    >>> from outmetric.baselines import LMNN
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> X, y = load_wine(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), LMNN(), KNeighborsClassifier())
+    >>> model.fit(X[::2], y[::2]).score(X[1::2], y[1::2]) > 0.9
+    True
+    >>> model[1].dual_gap_ < 0.01
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        n_neighbors: int = 3,
+        push_weight: float = 0.5,
+        init: str | ArrayLike = "auto",
+        max_iter: int = 1000,
+        tol: float = 1e-2,
+        verbose: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.n_neighbors = n_neighbors
+        self.push_weight = push_weight
+        self.init = init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.verbose = verbose
+
+    def _start(self, points: Array, labels: Array) -> Array:
+        n, d = points.shape
+        given = self.n_components
+        if given is not None and (not isinstance(given, Integral) or isinstance(given, bool) or not 1 <= int(given) <= d):
+            raise ValueError(f"n_components must be None or an integer from 1 to the number of features, {d}; not {given!r}.")
+        m = d if given is None else int(given)
+        directions = min(d, len(self.classes_) - 1)
+        if not isinstance(self.init, str):
+            start = check_array(self.init, dtype=np.float64, input_name="init", copy=True)
+            if start.shape[1] != d or given not in (None, len(start)):
+                raise ValueError(f"init must have the shape ({given or 'n_components'}, {d}); its shape is {start.shape}.")
+            return np.asarray(start)
+        init = self.init
+        if init == "auto":
+            init = "identity" if m == d else "lda" if m <= directions else "pca" if m <= min(n, d) else "identity"
+        if init == "identity":
+            return np.asarray(np.eye(m, d))
+        if init == "pca":
+            if m > min(n, d):
+                raise ValueError(f"init='pca' has at most {min(n, d)} directions for {n} samples; n_components={m}.")
+            return np.asarray(PCA(m, svd_solver="full").fit(points).components_)
+        if init == "lda":
+            if m > directions:
+                raise ValueError(f"init='lda' has at most {directions} directions, n_components={m}; use init='pca'.")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # collinear features, which do no harm here
+                found = LinearDiscriminantAnalysis().fit(points, labels).scalings_.T[:m]
+            # Collinear features may leave fewer directions; L needs all its rows.
+            return np.vstack([found, np.eye(m, d)[len(found) :]])
+        raise ValueError(f"init={self.init!r} is not known; use 'auto', 'identity', 'pca', 'lda' or an array.")
+
+
+class KernelLMNN(_LargeMargin, KernelSpace):
+    """Large-margin nearest neighbours in the feature space of a kernel (Chatpatanasiri et al. 2010).
+
+    Minimises the objective of `LMNN` with d(x, x') = |L (z(x) - z(x'))|^2 for the kernel principal components z of the training
+    points. New points are mapped by z(x) = V'k(x) + offset.
+
+    Parameters
+    ----------
+    n_components : int or float, optional
+        How many principal components; or, between 0 and 1, as many as have this share of the variance. None: all whose variance,
+        relative to the first, is above 1e-6, which can fit the training points too closely.
+    kernel, bandwidth, kernel_params
+        As for `outmetric.LearnedKernelMetric`: a name, a function of two points (any objects), "precomputed", or a `Scalar`.
+    n_neighbors, push_weight, max_iter, tol, verbose
+        As for `LMNN`.
+    random_state : int, RandomState or None
+        Only used to draw points for the median distance of more than 2000 points.
+
+    Attributes
+    ----------
+    components_ : array of shape (p, p)
+        L, for p principal components; `map` computes these.
+    bandwidth_ : float or None
+    objective_, dual_gap_, target_neighbors_, history_, n_iter_, status_, classes_
+        As for `LMNN`.
+    metric_ : OutputMetric
+
+    Examples
+    --------
+    >>> from outmetric.baselines import KernelLMNN
+    >>> from sklearn.datasets import make_circles
+    >>> X, y = make_circles(100, factor=0.5, noise=0.1, random_state=0)
+    >>> model = KernelLMNN(n_components=10).fit(X, y)
+    >>> model.transform(X).shape
+    (100, 10)
+    """
+
+    _negligible = NEGLIGIBLE
+
+    def __init__(
+        self,
+        n_components: int | float | None = 0.95,
+        *,
+        kernel: Any = "rbf",
+        bandwidth: float | str = "median",
+        kernel_params: Mapping[str, Any] | None = None,
+        n_neighbors: int = 3,
+        push_weight: float = 0.5,
+        max_iter: int = 1000,
+        tol: float = 1e-2,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.kernel_params = kernel_params
+        self.n_neighbors = n_neighbors
+        self.push_weight = push_weight
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _start(self, points: Array, labels: Array) -> Array:
+        return np.eye(points.shape[1])
