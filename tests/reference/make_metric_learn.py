@@ -11,7 +11,6 @@ import json
 from pathlib import Path
 
 import numpy as np
-from metric_learn import ITML, LMNN
 from scipy.spatial.distance import pdist
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.preprocessing import StandardScaler
@@ -26,6 +25,8 @@ def data(name):
 
 
 def lmnn(X, y, n_neighbors):
+    from metric_learn import LMNN
+
     reached = []
     for rate in (1e-7, 1e-3):
         model = LMNN(n_neighbors=n_neighbors, learn_rate=rate, max_iter=1000, convergence_tol=1e-3)
@@ -43,6 +44,8 @@ def lmnn(X, y, n_neighbors):
 
 def itml(X, y, gamma):
     """Every point with three others, by a fixed rule."""
+    from metric_learn import ITML
+
     n = len(X)
     first = np.repeat(np.arange(n), 3)
     second = (first + np.tile([1, n // 3, n // 2 + 1], n)) % n
