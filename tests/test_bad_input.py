@@ -208,11 +208,14 @@ def test_trouble_is_told_and_nothing_is_lost():
 
 
 def test_too_little_memory_is_an_error_that_names_the_alternative(monkeypatch):
-    monkeypatch.setattr("outmetric.memory.available_memory", lambda: 1e6)
-    monkeypatch.setattr("outmetric.models.available_memory", lambda: 1e6)
+    monkeypatch.setattr("outmetric.memory.available_memory", lambda: 2e6)
+    monkeypatch.setattr("outmetric.fitting.available_memory", lambda: 2e6)
     X, y = points(300), np.arange(300) % 3
-    with pytest.raises(MemoryError, match=r"3 arrays of 300 x 300\) needs about 0.00216 GB, of which 0.001 GB.*solver='cg'"):
-        LearnedKernelMetric().fit(X, y)
+    with pytest.raises(MemoryError, match=r"3 arrays of 300 x 300\) needs about 0.00216 GB, of which 0.002 GB.*solver='cg'"):
+        LearnedKernelMetric(solver="spectral").fit(X, y)
+    automatic = LearnedKernelMetric().fit(X, y)
+    assert automatic.solver_ == "nystroem"
+    assert "does not fit in memory" in automatic.solver_reason_
     lazy = LearnedKernelMetric(solver="cg", tol=1e-10).fit(X, y)
     assert lazy.status_ is Status.CONVERGED
     monkeypatch.undo()
@@ -225,7 +228,7 @@ def test_a_limit_on_the_address_space_is_seen():
         "import resource, numpy as np; from outmetric import LearnedKernelMetric\n"
         "resource.setrlimit(resource.RLIMIT_AS, (6 * 10**9, resource.RLIM_INFINITY))\n"
         "X = np.random.default_rng(0).normal(size=(30000, 2))\n"
-        "LearnedKernelMetric(bandwidth=1.0).fit(X, np.arange(30000) % 2)\n"
+        "LearnedKernelMetric(bandwidth=1.0, solver='spectral').fit(X, np.arange(30000) % 2)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "MemoryError: an exact fit on 30000 samples (3 arrays of 30000 x 30000) needs about 21.6 GB" in done.stderr

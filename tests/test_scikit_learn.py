@@ -27,10 +27,13 @@ def not_a_kernel(estimator):
         FixedKernelMetric(),
         FixedKernelMetric(kernel="laplacian", bandwidth=2.0),
         FixedKernelMetric(solver="cg"),
+        FixedKernelMetric(n_landmarks=20, landmarks="leverage"),
         LearnedKernelMetric(),
         LearnedKernelMetric(kernel="chi2"),
         LearnedKernelMetric(kernel="laplacian", solver="dense"),
         LearnedKernelMetric(kernel="precomputed"),
+        LearnedKernelMetric(solver="nystroem", n_landmarks=10),
+        LearnedKernelMetric(kernel="precomputed", n_landmarks=10, landmarks="uniform"),
     ],
     expected_failed_checks=not_a_kernel,
 )

@@ -234,7 +234,7 @@ def test_several_jobs_change_nothing():
 
 
 def test_an_interrupt_keeps_what_was_scored(monkeypatch):
-    plain, calls = search._evaluate, []
+    plain, calls = search.evaluate, []
 
     def interrupted(*args):
         calls.append(1)
@@ -242,7 +242,7 @@ def test_an_interrupt_keeps_what_was_scored(monkeypatch):
             raise KeyboardInterrupt
         return plain(*args)
 
-    monkeypatch.setattr(search, "_evaluate", interrupted)
+    monkeypatch.setattr(search, "evaluate", interrupted)
     ours = MetricSearchCV(LearnedKernelMetric(), {"bandwidth": [2.0, 4.0]}, n_neighbors=[3], cv=3)
     with pytest.raises(KeyboardInterrupt):
         ours.fit(X, Y)

@@ -94,15 +94,24 @@ class KernelTransformer(MetricTransformer):
 
     def _training_points(self, X: Any) -> Any:
         """X checked, and copied."""
+        return self._own(self._checked_points(X))
+
+    def _checked_points(self, X: Any) -> Any:
+        """X checked, but not copied."""
         declared = self._declared_kernel().takes
         self._takes = "arrays" if declared == "objects" and is_numeric_matrix(X) else declared
         if self._takes == "objects":  # nothing of an earlier fit on a table may stay
             for name in ("n_features_in_", "feature_names_in_"):
                 self.__dict__.pop(name, None)
-        X = check_points(self, X, self._takes, fitting=True)
-        # In double precision whatever the data: coefficients are large numbers that almost cancel. But precomputed values keep the
-        # dtype that tells how exact they are.
-        return X.copy() if self._takes in ("kernel values", "objects") else X.astype(np.float64)
+        return check_points(self, X, self._takes, fitting=True)
+
+    def _own(self, points: Any) -> Any:
+        """Checked points, copied.
+
+        In double precision whatever the data: coefficients are large numbers that almost cancel. But precomputed values keep the
+        dtype that tells how exact they are.
+        """
+        return points.copy() if self._takes in ("kernel values", "objects") else points.astype(np.float64)
 
     def _kept(self, points: Any) -> Any:
         """What the fitted metric needs: a precomputed kernel comes with its values, of its points only the number matters."""

@@ -20,17 +20,18 @@ from outmetric.scalar import Takes
 MANY_CLASSES = 20
 
 
-def check_points(estimator: Any, X: Any, takes: Takes, *, fitting: bool) -> Any:
+def check_points(estimator: Any, X: Any, takes: Takes, *, fitting: bool, at_least: int | None = None) -> Any:
     """X as a float32 or float64 array or CSR matrix, or as an array of objects if that is what the kernel works on."""
+    at_least = (2 if fitting else 1) if at_least is None else at_least
     if takes == "objects":
-        return _check_objects(X, fitting=fitting)
+        return _check_objects(X, at_least)
     X = validate_data(
         estimator,
         X,
         reset=fitting,
         accept_sparse="csr" if takes == "sparse" else False,
         dtype=[np.float64, np.float32],
-        ensure_min_samples=2 if fitting else 1,
+        ensure_min_samples=at_least,
     )
     if get_tags(estimator).input_tags.positive_only:
         check_non_negative(X, f"{type(estimator).__name__} with this kernel")
@@ -42,7 +43,7 @@ def check_points(estimator: Any, X: Any, takes: Takes, *, fitting: bool) -> Any:
     return X
 
 
-def _check_objects(X: Any, *, fitting: bool) -> Array:
+def _check_objects(X: Any, at_least: int) -> Array:
     if isinstance(X, str | bytes | Mapping | Set) or not hasattr(X, "__len__"):
         raise ValueError(f"X must be a sequence of points; a {type(X).__name__} came.")
     if getattr(X, "ndim", 1) == 2:
@@ -53,8 +54,8 @@ def _check_objects(X: Any, *, fitting: bool) -> Array:
     missing = [index for index, point in enumerate(points) if point is None or (isinstance(point, float) and np.isnan(point))]
     if missing:
         raise ValueError(f"X has no point (None or NaN) at {len(missing)} positions, first at {missing[0]}; remove those rows.")
-    if len(points) < (2 if fitting else 1):
-        raise ValueError(f"at least {2 if fitting else 1} points are needed; n_samples = {len(points)} came.")
+    if len(points) < at_least:
+        raise ValueError(f"at least {at_least} points are needed; n_samples = {len(points)} came.")
     return points
 
 

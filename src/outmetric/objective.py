@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from outmetric.operators import Array, GramOperator, SampleGram
+from outmetric.operators import Array, GramOperator, Kronecker, SampleGram
 from outmetric.targets import Coupling
 
 
@@ -50,6 +50,20 @@ def _regression_scatter(outputs: Array, targets: Array, coupling: Coupling) -> A
     return np.asarray(coupling.regression_weight * (outputs - targets).T @ (outputs - targets))
 
 
+def map_terms(
+    coefficients: Array, metric_factor: Array, gram: GramOperator, targets: Array, coupling: Coupling, penalty: float
+) -> Terms:
+    """The terms of either functional for a map and a metric factor (model 2: the identity), and the term that is paid for it."""
+    outputs = gram.apply(coefficients)
+    metric = metric_factor.T @ metric_factor
+    return Terms(
+        roughness=0.5 * float(np.vdot(coefficients, outputs)),
+        collocation=0.5 * float(np.vdot(metric, _collocation_scatter(outputs, coupling))),
+        regression=0.5 * float(np.vdot(metric, _regression_scatter(outputs, targets, coupling))),
+        penalty=penalty,
+    )
+
+
 def fixed_kernel_objective(
     coefficients: Array,
     metric_factor: Array,
@@ -60,14 +74,8 @@ def fixed_kernel_objective(
     metric_ridge: float,
 ) -> Terms:
     """Q1(C, L); ``metric_ridge`` is epsilon itself."""
-    outputs = gram.apply(coefficients)
-    metric = metric_factor.T @ metric_factor
-    return Terms(
-        roughness=0.5 * float(np.vdot(coefficients, outputs)),
-        collocation=0.5 * float(np.vdot(metric, _collocation_scatter(outputs, coupling))),
-        regression=0.5 * float(np.vdot(metric, _regression_scatter(outputs, targets, coupling))),
-        penalty=fixed_kernel_penalty(metric_factor, metric_penalty, metric_ridge),
-    )
+    penalty = fixed_kernel_penalty(metric_factor, metric_penalty, metric_ridge)
+    return map_terms(coefficients, metric_factor, gram, targets, coupling, penalty)
 
 
 def fixed_kernel_penalty(metric_factor: Array, metric_penalty: float, metric_ridge: float) -> float:
@@ -79,13 +87,14 @@ def learned_kernel_objective(
     coefficients: Array, output_matrix: Array, sample_gram: SampleGram, targets: Array, coupling: Coupling, output_penalty: float
 ) -> Terms:
     """Q2(C, B)."""
-    outputs = sample_gram @ (coefficients @ output_matrix)
-    return Terms(
-        roughness=0.5 * float(np.vdot(coefficients, outputs)),
-        collocation=0.5 * float(np.trace(_collocation_scatter(outputs, coupling))),
-        regression=0.5 * float(np.trace(_regression_scatter(outputs, targets, coupling))),
-        penalty=0.5 * output_penalty * float(np.sum(output_matrix**2)),
-    )
+    gram = Kronecker(sample_gram, output_matrix)
+    penalty = learned_kernel_penalty(output_matrix, output_penalty)
+    return map_terms(coefficients, np.eye(len(output_matrix)), gram, targets, coupling, penalty)
+
+
+def learned_kernel_penalty(output_matrix: Array, output_penalty: float) -> float:
+    """Rho/2 |B|^2."""
+    return 0.5 * output_penalty * float(np.sum(output_matrix**2))
 
 
 def coefficient_residual(

@@ -19,6 +19,7 @@ import numpy as np
 
 from outmetric.objective import duality_gap, metric_gradient
 from outmetric.operators import Array, check_psd, psd_tolerance
+from outmetric.reduced import ClassSummary
 from outmetric.targets import Similarity
 from outmetric.training import metric_minimiser, output_minimiser
 
@@ -67,6 +68,17 @@ class Decomposition:
         self.to_train = self.coupling.solve_factor(self.basis * self.spectrum, transpose=True)
         self.to_new = self.coupling.factor(cross_gram.T, transpose=True).T @ self.basis
 
+    def squares(self, targets: Array) -> Array:
+        """Y'Y."""
+        return targets.T @ targets
+
+    def whiten(self, targets: Array) -> tuple[Array, Array]:
+        """V'R_1^-1 Y, and the residual scatter at lambda = 1 that no map can avoid."""
+        whitened = self.coupling.solve_factor(targets)
+        pull = self.coupling.solve_factor(self.coupling.laplacian(targets))
+        floor = 2 * self.coupling.collocation_weight * whitened.T @ pull
+        return self.basis.T @ whitened, (floor + floor.T) / 2
+
     def identity_energy(self, targets: Array, regression_weights: Array) -> Array:
         """tr(C'K C) of the maps with B = I, from which the automatic penalty of model 2 follows."""
         batch = _Batch.make(self, targets, regression_weights)
@@ -102,6 +114,36 @@ class Decomposition:
         return self.to_train @ gain, self.to_new @ gain
 
 
+class ReducedDecomposition(Decomposition):
+    """The same in the features' space, where W_1 has the eigenvalues of T_1 = Phi'P_1 Phi; targets are those of the classes.
+
+    Parameters
+    ----------
+    summary : ClassSummary
+    train, new : arrays of shape (n, r) and (n_new, r)
+        Features of the points whose maps are wanted.
+    weight_ratio : float
+        gamma / lambda.
+    """
+
+    def __init__(self, summary: ClassSummary, train: Array, new: Array, weight_ratio: float) -> None:
+        self.summary = summary
+        spectrum, basis = np.linalg.eigh(summary.gram + 2 * weight_ratio * summary.laplacian)
+        kept = spectrum > len(spectrum) * np.finfo(np.float64).eps * spectrum[-1]
+        self.round_off = max(0.0, -float(spectrum[0]))
+        self.spectrum, self.basis = spectrum[kept], basis[:, kept]
+        self.roots = np.sqrt(self.spectrum)
+        # F = Phi Theta, Theta = Gamma A and Gamma = V diag(w)^(1/2) V'D.
+        self.to_train, self.to_new = (points @ (self.basis * self.roots) for points in (train, new))
+
+    def squares(self, targets: Array) -> Array:
+        return (self.summary.counts[:, None] * targets).T @ targets
+
+    def whiten(self, targets: Array) -> tuple[Array, Array]:
+        whitened = (self.basis / self.roots).T @ (self.summary.sums.T @ targets)
+        return whitened, self.squares(targets) - whitened.T @ whitened
+
+
 @dataclass(frozen=True, eq=False)
 class Residual:
     """The whitened residuals D of a batch, as V' D U (candidates, n, m), and the bases U (candidates, m, m)."""
@@ -120,11 +162,8 @@ class _Batch:
 
     @classmethod
     def make(cls, shared: Decomposition, targets: Array, regression_weights: Array) -> _Batch:
-        coupling = shared.coupling
-        whitened = coupling.solve_factor(targets)
-        pull = coupling.solve_factor(coupling.laplacian(targets))
-        floor = 2 * coupling.collocation_weight * whitened.T @ pull
-        return cls(shared.spectrum, shared.basis.T @ whitened, targets.T @ targets, (floor + floor.T) / 2, regression_weights)
+        whitened, floor = shared.whiten(targets)
+        return cls(shared.spectrum, whitened, shared.squares(targets), floor, regression_weights)
 
     def take(self, active: Array) -> _Batch:
         return _Batch(self.spectrum, self.targets, self.squared_targets, self.floor, self.regression_weights[active])

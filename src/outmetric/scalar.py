@@ -25,6 +25,8 @@ from outmetric.operators import Array, SampleGram, check_finite, check_symmetric
 
 # Rows evaluated at once when a Gram matrix is not held in memory: large enough for fast products, small beside the data.
 LAZY_ROWS = 512
+# The largest exponent of a Gaussian that is computed in single precision.
+SINGLE_EXPONENT = 100.0
 # The median distance is exact up to this many points; beyond, it is that of a random subset of this size.
 MEDIAN_POINTS = 2000
 # What the data of a kernel may be, strictest first: rows of kernel values, row numbers into precomputed blocks, numeric arrays,
@@ -130,6 +132,13 @@ class Scalar:
         check_finite(values, f"the cross Gram matrix of {self._name}")
         return values
 
+    def evaluator(self, Z: Any, dtype: Any) -> collections.abc.Callable[[Any], Array]:
+        """A fast function X -> kernel values between X and fixed points Z, in this precision, for many blocks X."""
+        if self.function == "rbf" and isinstance(Z, np.ndarray):
+            gamma = 0.5 / float(self.bandwidth) ** 2 if self.has_bandwidth else (self.params or {}).get("gamma") or 1 / Z.shape[1]
+            return _Gaussians(Z, float(gamma), np.dtype(dtype))
+        return lambda X: self.cross(X, Z).astype(dtype, copy=False)
+
     @property
     def _on_pairs(self) -> bool:
         return self.pairwise and not isinstance(self.function, GaussianProcessKernel)
@@ -174,6 +183,33 @@ class Scalar:
             # scikit-learn's code for these wants writeable arrays.
             X, other = np.require(X, requirements="W"), None if other is None else np.require(other, requirements="W")
         return to_array(pairwise_kernels(X, other, metric=self.function, **params))
+
+
+class _Gaussians:
+    """exp(-gamma |x - z|^2) for fixed points z, as the exponential of one matrix product.
+
+    The exponents are (x - o, |x - o|^2, 1) . (2 gamma (z - o), -gamma, -gamma |z - o|^2) with an origin o in the midst of the data.
+    """
+
+    def __init__(self, Z: Array, gamma: float, dtype: np.dtype[Any]) -> None:
+        self.dtype = dtype
+        self.origin = _origin(Z).astype(np.float64)
+        centred = Z - self.origin
+        squares = row_norms(centred, squared=True)
+        # Exponents are wrong by this many units of round-off; single precision must not be asked for too many.
+        self.precision = np.dtype(np.float64) if gamma * squares.max() > SINGLE_EXPONENT else dtype
+        factors = np.vstack([2 * gamma * centred.T, np.full(len(Z), -gamma), -gamma * squares])
+        self.factors = factors.astype(self.precision)
+
+    def __call__(self, X: Any) -> Array:
+        X = to_array(X)
+        augmented = np.empty((len(X), X.shape[1] + 2), dtype=self.precision)
+        np.subtract(X, self.origin, out=augmented[:, :-2], casting="same_kind")
+        np.einsum("ij,ij->i", augmented[:, :-2], augmented[:, :-2], out=augmented[:, -2])
+        augmented[:, -1] = 1
+        values = augmented @ self.factors
+        np.minimum(values, 0, out=values)
+        return np.asarray(np.exp(values, out=values), dtype=self.dtype)
 
 
 def _additive(X: Array, Z: Array, bandwidth: float) -> Array:

@@ -1,7 +1,6 @@
 """Cross-validated choice of settings at little more than the price of one fit for each kernel.
 
-All candidates that differ only in weights, components or prototypes share one eigendecomposition in each fold (`outmetric.path`),
-candidates that the models cannot tell apart are fitted once, and one sorted list of neighbours serves every number of neighbours.
+Candidates share what they can (`outmetric.candidates`), and one sorted list of neighbours serves every number of neighbours.
 """
 
 from __future__ import annotations
@@ -9,37 +8,26 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from numbers import Real
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self, cast
 
-import joblib
 import numpy as np
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning, NotFittedError
 from sklearn.model_selection import ParameterGrid, ParameterSampler, check_cv
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import Pipeline
-from sklearn.utils import indexable
-from sklearn.utils.metaestimators import _safe_split
+from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 from threadpoolctl import threadpool_limits
 
-from outmetric.face import MetricTransformer
-from outmetric.inputs import check_points
-from outmetric.kernels import Separable
-from outmetric.models import FixedKernelMetric, LearnedKernelMetric
+from outmetric.candidates import metric_of, shared_groups
+from outmetric.evaluation import REFERENCE, Result, Task, by_landmarks, evaluate, tasks_of
+from outmetric.fitting import Gathered
 from outmetric.operators import Array
-from outmetric.path import BatchStep, Decomposition, FixedBatch, LearnedBatch, Maps
-from outmetric.scalar import median_factor
-from outmetric.solvers import Status
-from outmetric.targets import target_rank
-from outmetric.votes import Score, neighbour_votes, score_function, smoothed_votes
+from outmetric.votes import Score, score_function, smoothed_votes
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -55,10 +43,8 @@ except ImportError:  # scikit-learn before 1.9 has no callbacks
 
 # Samples up to which one BLAS thread is fastest.
 SMALL = 1500
-# Candidates that are trained together; more would not be faster.
-BATCH = 64
-WEIGHTS = ("regression_weight", "collocation_weight", "metric_penalty", "metric_ridge", "output_penalty")
-TARGETS = ("n_components", "prototypes")
+# With landmarks, at most so many training points vote in the end.
+VOTERS = 10_000
 
 
 class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, MetaEstimatorMixin, BaseEstimator):
@@ -67,6 +53,10 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
     Has the face of scikit-learn's `GridSearchCV` over a pipeline of the metric and `KNeighborsClassifier`, and the same scores
     wherever the fits converge, but computes one eigendecomposition for each fold, kernel and ratio of weights, whatever the number
     of candidates. A candidate that cannot be fitted gets no score (NaN, and a warning). `score` is accuracy.
+
+    With landmarks (see the estimator) one pass over the data serves all folds and all candidates with one kernel, and fits the best
+    one as well, unless the estimator is a pipeline, whose steps before the metric see other rows in each fold. Then at most 1000
+    training points vote on at most 1000 validation points of a fold, drawn at random, and in the end at most 10,000.
 
     Parameters
     ----------
@@ -175,24 +165,30 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
         else:
             candidates = list(ParameterSampler(self.param_grid, self.n_iter, random_state=self.random_state))
         splits = list(check_cv(self.cv, y, classifier=True).split(X, y, groups))
-        neighbours = _neighbour_counts(self.n_neighbors, min(len(train) for train, _ in splits))
-        shared, simplicity = _shared_groups(self.estimator, candidates, len(self.classes_))
+        shared, simplicity = shared_groups(self.estimator, candidates, len(self.classes_))
+        most = REFERENCE if any(by_landmarks(group, len(y)) for group in shared) else len(y)
+        neighbours = _neighbour_counts(self.n_neighbors, min(most, *(len(train) for train, _ in splits)))
         # Kernel by kernel, so that an interrupt leaves whole candidates behind.
-        tasks = [_Task(fold, train, test, group) for group in shared for fold, (train, test) in enumerate(splits)]
+        tasks = [task for group in shared for task in tasks_of(group, splits, len(y), len(self.classes_))]
         score = score_function(self.scoring, self.classes_)
         table = _Table(candidates, neighbours, len(splits))
         self.n_splits_ = len(splits)
-        self.n_decompositions_ = sum(task.group.n_decompositions for task in tasks)
+        self.n_decompositions_ = sum(task.group.n_decompositions * len(task.folds) for task in tasks)
         stragglers, failures = 0, []
+        gathered: tuple[float, Gathered | None] = (-np.inf, None)  # with the best score so far
         progress = _Progress(self, len(tasks), verbose=self.verbose)
         try:
             # Several BLAS threads do not help small matrices, and other tasks want the cores.
             one_thread = self.n_jobs not in (None, 1) or len(labels) < SMALL
             with threadpool_limits(limits=1 if one_thread else None, user_api="blas"):
-                for result in self._run(tasks, X, y, labels, neighbours, score):
-                    table.enter(result)
-                    stragglers += result.stragglers
-                    failures += [result.failure] if result.failure else []
+                for results in self._run(tasks, X, y, labels, neighbours, score):
+                    for result in results:
+                        table.enter(result)
+                        stragglers += result.stragglers
+                        failures += [result.failure] if result.failure else []
+                    top = table.top(results[-1])
+                    if top > gathered[0]:
+                        gathered = top, results[-1].gathered
                     progress.advance()
         finally:
             self.cv_results_ = table.results()
@@ -213,24 +209,33 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
         self.best_params_ = chosen
         if self.refit:
             began = time.perf_counter()
-            self.best_estimator_ = clone(self.estimator).set_params(**clone(chosen, safe=False)).fit(X, y)
+            if gathered[1] is not None:
+                self.best_estimator_ = gathered[1].fit(chosen)
+            else:
+                self.best_estimator_ = clone(self.estimator).set_params(**clone(chosen, safe=False)).fit(X, y)
             self.refit_time_ = time.perf_counter() - began
             for name in ("n_features_in_", "feature_names_in_"):
                 if hasattr(self.best_estimator_, name):
                     setattr(self, name, getattr(self.best_estimator_, name))
-            self.voters_ = KNeighborsClassifier(self.n_neighbors_).fit(np.asarray(self.best_estimator_.transform(X)), labels)
+            self.voters_ = self._make_voters(X, labels)
         progress.end()
         return self
 
-    def _run(self, tasks: list[_Task], X: Any, y: Array, labels: Array, neighbours: Array, score: Score) -> Iterable[_Result]:
-        calls = [delayed(_evaluate)(task, X, y, labels, len(self.classes_), neighbours, score) for task in tasks]
+    def _make_voters(self, X: Any, labels: Array) -> KNeighborsClassifier:
+        if len(labels) > VOTERS and getattr(metric_of(self.best_estimator_), "solver_", None) == "nystroem":
+            rows = np.sort(np.random.default_rng(0).choice(len(labels), VOTERS, replace=False))
+            X, labels = _safe_indexing(X, rows), labels[rows]
+        return KNeighborsClassifier(self.n_neighbors_).fit(np.asarray(self.best_estimator_.transform(X)), labels)
+
+    def _run(self, tasks: list[Task], X: Any, y: Array, labels: Array, neighbours: Array, score: Score) -> Iterable[list[Result]]:
+        calls = [delayed(evaluate)(task, X, y, labels, len(self.classes_), neighbours, score) for task in tasks]
         # Nearly all time is spent in NumPy, which lets other threads run.
         settings = {"n_jobs": self.n_jobs, "prefer": "threads"}
         try:
             run = Parallel(return_as="generator_unordered", **settings)(calls)
         except ValueError:  # a backend that cannot hand over results as they come
             run = Parallel(**settings)(calls)
-        return cast("Iterable[_Result]", run)
+        return cast("Iterable[list[Result]]", run)
 
     def transform(self, X: Any) -> Any:
         """The best estimator's coordinates."""
@@ -293,231 +298,6 @@ class _Progress:
             self.context.call_on_fit_task_end(estimator=self.search)
 
 
-@dataclass(frozen=True, eq=False)
-class _Member:
-    """Candidates (by their numbers) that the model cannot tell apart, with the settings of the first.
-
-    ``ratio`` is gamma/lambda or "auto", and ``targets`` a fingerprint of what decides the targets: members that agree in the first
-    share a decomposition, in both a batch.
-    """
-
-    settings: dict[str, Any]
-    indices: list[int]
-    ratio: Any
-    targets: Any
-
-
-@dataclass(frozen=True, eq=False)
-class _Group:
-    """Candidates with one kernel and one preparation of the data; not ``shared``: a single one that needs a fit of its own."""
-
-    estimator: Any
-    members: list[_Member]
-    shared: bool
-
-    @property
-    def n_decompositions(self) -> int:
-        return len({member.ratio for member in self.members}) if self.shared else 0
-
-
-@dataclass(frozen=True, eq=False)
-class _Task:
-    fold: int
-    train: Array
-    test: Array
-    group: _Group
-
-
-@dataclass(frozen=True, eq=False)
-class _Result:
-    fold: int
-    indices: list[list[int]]
-    scores: Array
-    fit_time: float
-    score_time: float
-    stragglers: int
-    failure: str | None
-
-
-def _metric(estimator: Any) -> Any:
-    return estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
-
-
-def _shared_groups(
-    estimator: Any, candidates: Iterable[Mapping[str, Any]], n_classes: int
-) -> tuple[list[_Group], list[tuple[float, ...]]]:
-    """The groups of candidates, and for each candidate a tuple that is smaller the simpler it is."""
-    groups: dict[Any, _Group] = {}
-    members: dict[Any, _Member] = {}
-    simplicity: list[tuple[float, ...]] = []
-    prefix = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
-    for index, candidate in enumerate(candidates):
-        flexible = {prefix + name for name in (*WEIGHTS, *TARGETS)} & set(candidate)
-        common = {name: value for name, value in candidate.items() if name not in flexible}
-        key = _fingerprint(common)
-        if key not in groups:
-            groups[key] = _Group(clone(estimator).set_params(**clone(common, safe=False)), [], shared=True)
-        metric = _metric(groups[key].estimator)
-        if not isinstance(metric, MetricTransformer):
-            raise TypeError(f"MetricSearchCV tunes the metrics of outmetric, not {type(metric).__name__}.")
-        if not isinstance(metric, FixedKernelMetric | LearnedKernelMetric):
-            groups[index] = _alone(estimator, candidate, index)
-            simplicity.append(())
-            continue
-        settings = {
-            name: candidate.get(prefix + name, getattr(metric, name)) for name in (*WEIGHTS, *TARGETS) if hasattr(metric, name)
-        }
-        simplicity.append(_simplicity(settings, metric.bandwidth, n_classes))
-        unknown = {name for name in flexible if name.removeprefix(prefix) not in settings}
-        if unknown or not _is_served(metric) or settings.get("metric_ridge") == 0:
-            groups[index] = _alone(estimator, candidate, index)
-            continue
-        clone(metric).set_params(**settings)._check_parameters()
-        targets = _fingerprint({name: settings[name] for name in TARGETS})
-        ratio = _weight_ratio(settings)
-        essence = (key, targets, ratio, _essence(settings))
-        if essence not in members:
-            members[essence] = _Member(settings, [], ratio, targets)
-            groups[key].members.append(members[essence])
-        members[essence].indices.append(index)
-    return [group for group in groups.values() if group.members], simplicity
-
-
-def _alone(estimator: Any, candidate: Mapping[str, Any], index: int) -> _Group:
-    """A candidate that needs a fit of its own; raises for parameters that the estimator does not know."""
-    alone = clone(estimator).set_params(**clone(dict(candidate), safe=False))
-    return _Group(alone, [_Member({}, [index], None, None)], shared=False)
-
-
-def _simplicity(settings: Mapping[str, Any], bandwidth: Any, n_classes: int) -> tuple[float, ...]:
-    components, prototypes = settings["n_components"], settings["prototypes"]
-    if components is None and isinstance(prototypes, str):
-        components = n_classes if prototypes == "onehot" else n_classes - 1
-    elif components is None:
-        components = np.shape(prototypes)[-1]
-    relative = median_factor(bandwidth) if isinstance(bandwidth, str) else None
-    width = relative if relative is not None else float(bandwidth) if isinstance(bandwidth, Real) else 0.0
-    return float(components), float(settings["regression_weight"]), float(relative is None), -width
-
-
-def _is_served(metric: Any) -> bool:
-    """Whether the shared decomposition can stand in for a fit."""
-    kernel = metric._declared_kernel()
-    return isinstance(kernel, Separable) and kernel.output_matrix is None and metric.solver in ("auto", "spectral")
-
-
-def _weight_ratio(settings: Mapping[str, Any]) -> Any:
-    """Gamma / lambda, or "auto", which is a multiple of lambda as well."""
-    gamma = settings["collocation_weight"]
-    return gamma if isinstance(gamma, str) else float(f"{gamma / settings['regression_weight']:.12g}")
-
-
-def _essence(settings: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What the distances depend on beside targets and gamma/lambda, up to a factor: one weight of each model is redundant.
-
-    Model 2's map depends on lambda^3/rho only, model 1's on rho^2/lambda and the relative ridge. Automatic penalties follow lambda.
-    """
-    scale = settings["regression_weight"]
-    if "output_penalty" in settings:
-        penalty = settings["output_penalty"]
-        return ((scale, penalty) if isinstance(penalty, str) else f"{3 * np.log(scale) - np.log(penalty):.10f}",)
-    penalty = settings["metric_penalty"]
-    strength = (scale, penalty) if isinstance(penalty, str) else f"{2 * np.log(penalty) - np.log(scale):.10f}"
-    return strength, settings["metric_ridge"]
-
-
-def _fingerprint(values: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Equal for equal settings; a value that cannot be pickled, a lambda say, equals only itself."""
-    return tuple((name, _fingerprint_of_one(values[name])) for name in sorted(values))
-
-
-def _fingerprint_of_one(value: Any) -> Any:
-    try:
-        return joblib.hash(value)
-    except Exception:  # pickling may fail in any way
-        return id(value)
-
-
-def _evaluate(task: _Task, X: Any, y: Array, labels: Array, n_classes: int, neighbours: Array, score: Score) -> _Result:
-    """Scores of a group's candidates in one fold, shape (candidates, numbers of neighbours); NaN where a fit failed."""
-    began = time.perf_counter()
-    group, estimator = task.group, clone(task.group.estimator)
-    scores = np.full((len(group.members), len(neighbours)), np.nan)
-    stragglers, failure, scoring_time = 0, None, 0.0
-    try:
-        X_train, y_train = _safe_split(estimator, X, y, task.train)
-        X_test, _ = _safe_split(estimator, X, y, task.test, task.train)
-        maps_of = _shared_maps if group.shared else _own_maps
-        for positions, maps in maps_of(estimator, group.members, X_train, y_train, X_test):
-            mapped = time.perf_counter()
-            votes = neighbour_votes(maps.train, labels[task.train], maps.new, neighbours, n_classes)
-            found = score(votes, neighbours, labels[task.test], X_test)
-            scores[positions] = np.where(maps.sound[:, None], found, np.nan)
-            stragglers += int(np.sum(~maps.converged))
-            failure = failure or (None if maps.sound.all() else Status.ILL_CONDITIONED.value)
-            scoring_time += time.perf_counter() - mapped
-    except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
-        failure = str(error)
-    indices = [member.indices for member in group.members]
-    return _Result(task.fold, indices, scores, time.perf_counter() - began - scoring_time, scoring_time, stragglers, failure)
-
-
-def _own_maps(
-    estimator: Any, members: list[_Member], X_train: Any, y_train: Array, X_test: Any
-) -> Iterator[tuple[list[int], Maps]]:
-    """The maps of a single candidate, by a fit."""
-    estimator.fit(X_train, y_train)
-    train, new = (np.asarray(estimator.transform(part))[None] for part in (X_train, X_test))
-    yield [0], Maps(train, new, np.ones(1, dtype=bool), np.ones(1, dtype=bool))
-
-
-def _shared_maps(
-    estimator: Any, members: list[_Member], X_train: Any, y_train: Array, X_test: Any
-) -> Iterator[tuple[list[int], Maps]]:
-    """The maps of all members, batch by batch: (positions in the list of members, their maps)."""
-    if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
-        before = Pipeline(estimator.steps[:-1])
-        X_train, X_test = before.fit_transform(X_train, y_train), before.transform(X_test)
-    metric = _metric(estimator)
-    problem = metric._problem(X_train, y_train)
-    new = check_points(metric, X_test, metric._takes, fitting=False)
-    metric._evaluates_lazily(problem.kernel, problem.similarity, *problem.targets.values.shape)  # raises if memory is short
-    (scalar,) = problem.kernel.scalars
-    gram, cross = scalar.gram(problem.points), scalar.cross(new, problem.points)
-    alike: dict[Any, dict[Any, list[int]]] = defaultdict(lambda: defaultdict(list))
-    for position, member in enumerate(members):
-        alike[member.ratio][member.targets].append(position)
-    for by_targets in alike.values():
-        first = members[next(iter(by_targets.values()))[0]]
-        metric.set_params(**first.settings)
-        ratio = metric._collocation_weight(problem.similarity) / metric.regression_weight
-        shared = Decomposition(gram, cross, problem.similarity, ratio)
-        for positions in by_targets.values():
-            metric.set_params(**members[positions[0]].settings)
-            targets = metric._class_targets(y_train).values
-            for start in range(0, len(positions), BATCH):
-                part = positions[start : start + BATCH]
-                settings = [members[position].settings for position in part]
-                weights = np.array([own["regression_weight"] for own in settings], dtype=np.float64)
-                step = _batch_step(settings, shared, targets, weights)
-                yield part, shared.maps(targets, weights, step, tol=metric.tol, max_iter=metric.max_iter)
-
-
-def _batch_step(settings: list[dict[str, Any]], shared: Decomposition, targets: Array, weights: Array) -> BatchStep:
-    if "output_penalty" in settings[0]:
-        automatic = shared.identity_energy(targets, weights) / (2 * target_rank(targets))
-        return LearnedBatch(_or_automatic([own["output_penalty"] for own in settings], automatic))
-    unit = weights * np.sum(targets**2) / target_rank(targets)
-    ridges = unit * np.array([own["metric_ridge"] for own in settings], dtype=np.float64)
-    return FixedBatch(_or_automatic([own["metric_penalty"] for own in settings], unit + ridges), ridges)
-
-
-def _or_automatic(penalties: list[Any], automatic: Array) -> Array:
-    return np.array(
-        [auto if isinstance(given, str) else given for given, auto in zip(penalties, automatic, strict=True)], dtype=float
-    )
-
-
 def _neighbour_counts(given: Any, largest: int) -> Array:
     counts = np.unique(np.atleast_1d(given))
     if not np.issubdtype(counts.dtype, np.integer) or counts[0] < 1:
@@ -535,12 +315,17 @@ class _Table:
         shape = (len(candidates), len(neighbours), n_splits)
         self.scores, self.fit_times, self.score_times = (np.full(shape, np.nan) for _ in range(3))
 
-    def enter(self, result: _Result) -> None:
+    def enter(self, result: Result) -> None:
         members = sum(len(same) for same in result.indices)
         for same, scores in zip(result.indices, result.scores, strict=True):
             self.scores[same, :, result.fold] = scores
             self.fit_times[same, :, result.fold] = result.fit_time / (members * self.scores.shape[1])
             self.score_times[same, :, result.fold] = result.score_time / (members * self.scores.shape[1])
+
+    def top(self, result: Result) -> float:
+        """The best mean score among the candidates of a result."""
+        means = self.scores[[index for same in result.indices for index in same]].mean(axis=2)
+        return float(np.nanmax(means, initial=-np.inf))
 
     def results(self) -> dict[str, Any]:
         """In the format of GridSearchCV."""

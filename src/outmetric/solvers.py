@@ -25,7 +25,7 @@ from scipy.linalg import lapack
 from scipy.sparse.linalg import LinearOperator
 
 from outmetric.memory import require_memory
-from outmetric.objective import coefficient_residual, residual_scatter
+from outmetric.objective import Terms, coefficient_residual, map_terms, residual_scatter
 from outmetric.operators import Array, GramOperator, Kronecker, check_psd, psd_tolerance
 from outmetric.targets import Coupling
 
@@ -90,9 +90,32 @@ class Solution:
 
 
 class Solver(ABC):
-    """A prepared coefficient step: Gram operator, coupling and targets fixed; metric (and output matrix) still free."""
+    """A prepared coefficient step: data, weights and targets fixed; metric (and output matrix) still free."""
 
     name: ClassVar[str]
+
+    @abstractmethod
+    def solve(self, metric_factor: Array, output_matrix: Array | None = None, start: Solution | None = None) -> Solution:
+        """The step for metric factor L; ``output_matrix`` replaces that of a separable kernel (model 2).
+
+        ``start`` is a solution for nearby factors, for solvers that can begin there.
+        """
+
+    @abstractmethod
+    def coefficients(self, solution: Solution) -> Array:
+        """C, with one row for each point that the map is made of."""
+
+    @abstractmethod
+    def evaluate(self, coefficients: Array, metric_factor: Array, output_matrix: Array | None = None) -> Solution:
+        """The solution's quantities by their definitions, for any coefficients: what a certificate may rest on."""
+
+    @abstractmethod
+    def terms(self, coefficients: Array, metric_factor: Array, output_matrix: Array | None, penalty: float) -> Terms:
+        """The terms of the objective by their definitions, beside that of the factors alone."""
+
+
+class SampleSolver(Solver):
+    """A solver whose unknowns belong to the training samples."""
 
     def __init__(self, gram: GramOperator, coupling: Coupling, targets: Array) -> None:
         self.gram = gram
@@ -105,19 +128,7 @@ class Solver(ABC):
         floor = 2 * coupling.collocation_weight * self.whitened_targets.T @ pull
         self.scatter_floor = (floor + floor.T) / 2
 
-    @abstractmethod
-    def solve(self, metric_factor: Array, output_matrix: Array | None = None, start: Solution | None = None) -> Solution:
-        """The step for metric factor L; ``output_matrix`` replaces that of a separable kernel (model 2).
-
-        ``start`` is a solution for nearby factors, for solvers that can begin there.
-        """
-
-    @abstractmethod
-    def coefficients(self, solution: Solution) -> Array:
-        """C of shape (n, m)."""
-
     def evaluate(self, coefficients: Array, metric_factor: Array, output_matrix: Array | None = None) -> Solution:
-        """The solution's quantities by their definitions, for any coefficients: what a certificate may rest on."""
         operator = self._operator(output_matrix)
         left = coefficient_residual(coefficients, metric_factor, operator, self.targets, self.coupling)
         outputs = operator.apply(coefficients)
@@ -132,6 +143,10 @@ class Solver(ABC):
             residual=float(residual),
             relative_residual=float(residual / (np.linalg.norm(self.whitened_targets) or 1.0)),
         )
+
+    def terms(self, coefficients: Array, metric_factor: Array, output_matrix: Array | None, penalty: float) -> Terms:
+        operator = self._operator(output_matrix)
+        return map_terms(coefficients, metric_factor, operator, self.targets, self.coupling, penalty)
 
     def _operator(self, output_matrix: Array | None) -> GramOperator:
         if output_matrix is None:
@@ -211,7 +226,7 @@ class Tridiagonal:
         return solved
 
 
-class Spectral(Solver):
+class Spectral(SampleSolver):
     """Separable kernels, by one tridiagonalisation for all iterations; afterwards a step costs O(n m^2).
 
     With W = R' K R and L B L' = U diag(b) U', column k of Z U solves (I + b_k W) z = (lambda R^-1 Y L' U)_k.
@@ -248,7 +263,7 @@ class Spectral(Solver):
         return self.coupling.factor(self.system.rotate(solution.coordinates, back=True) @ solution.metric_factor)
 
 
-class Dense(Solver):
+class Dense(SampleSolver):
     """Any kernel with few unknowns, by a Cholesky factorisation of the whole (n m, n m) system in every step."""
 
     name = "dense"
@@ -294,7 +309,7 @@ class Dense(Solver):
         return solution.coordinates
 
 
-class ConjugateGradient(Solver):
+class ConjugateGradient(SampleSolver):
     """Any kernel of any size, by conjugate gradients on X A^-1 + R' gram(R X) = lambda R^-1 Y, with C = R X.
 
     The preconditioner solves the system without its coupling between outputs, a_kk X_k + W_k X_k with a = A^-1 and W_k the
@@ -410,7 +425,7 @@ def _energy(operator: GramOperator, coefficients: Array) -> Array | None:
     return None if factors is None else np.asarray(coefficients.T @ (factors[0] @ coefficients))
 
 
-def choose_solver(gram: GramOperator) -> tuple[type[Solver], str]:
+def choose_solver(gram: GramOperator) -> tuple[type[SampleSolver], str]:
     """The solver for this operator and the reason in a few words."""
     factors = gram.kronecker_factors()
     if factors is not None and not isinstance(factors[0], LinearOperator):
@@ -423,4 +438,4 @@ def choose_solver(gram: GramOperator) -> tuple[type[Solver], str]:
     return ConjugateGradient, f"the kernel is not separable and the system is large ({n * m} unknowns)"
 
 
-SOLVERS: dict[str, type[Solver]] = {solver.name: solver for solver in (Spectral, Dense, ConjugateGradient)}
+SOLVERS: dict[str, type[SampleSolver]] = {solver.name: solver for solver in (Spectral, Dense, ConjugateGradient)}

@@ -68,19 +68,22 @@ def real_targets(y: Array, n_components: int | None = None) -> Targets:
     centred = values - mean
     if not centred.any():
         raise ValueError("y is constant: there are no distances to learn. Provide targets that vary.")
-    if n_components is None or n_components == values.shape[1]:
-        return Targets(centred, mean)
-    if n_components > values.shape[1]:
-        padding = ((0, 0), (0, n_components - values.shape[1]))
-        return Targets(np.pad(centred, padding), np.pad(mean, padding[1]))
-    directions = np.linalg.svd(centred, full_matrices=False)[2][:n_components]
-    directions *= np.sign(directions[np.arange(len(directions)), np.abs(directions).argmax(axis=1)])[:, None]
-    return Targets(centred @ directions.T, directions @ mean)
+    turn = target_components(centred.T @ centred, n_components)
+    return Targets(centred @ turn, mean @ turn)
 
 
-def target_rank(targets: Array) -> int:
-    """How many components the targets span: penalties in natural units must not depend on components that stay zero."""
-    return max(1, int(np.linalg.matrix_rank(targets.T @ targets)))
+def target_components(squares: Array, n_components: int | None) -> Array:
+    """The (q, m) matrix that takes centred targets, Y'Y = ``squares``, to their components: principal ones, or padded by zeros."""
+    columns = len(squares)
+    if n_components is None or n_components >= columns:
+        return np.eye(columns, n_components)
+    directions = np.linalg.eigh(squares)[1][:, ::-1][:, :n_components]
+    return np.asarray(directions * np.sign(directions[np.abs(directions).argmax(axis=0), np.arange(n_components)]))
+
+
+def target_rank(squares: Array) -> int:
+    """How many components targets with Y'Y = ``squares`` span: natural units must not depend on components that stay zero."""
+    return max(1, int(np.linalg.matrix_rank(squares)))
 
 
 def _prototypes(n_classes: int, n_components: int | None, prototypes: str | Array) -> Array:

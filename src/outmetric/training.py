@@ -17,17 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from outmetric.objective import (
-    Terms,
-    duality_gap,
-    fixed_kernel_objective,
-    fixed_kernel_penalty,
-    learned_kernel_objective,
-    metric_gradient,
-)
-from outmetric.operators import Array, GramOperator
+from outmetric.objective import duality_gap, fixed_kernel_penalty, learned_kernel_penalty, metric_gradient
+from outmetric.operators import Array
 from outmetric.solvers import IllConditionedError, Solution, Solver, Status
-from outmetric.targets import Coupling
 
 # With metric_ridge = 0: L this many times its first size means that the objective has no minimum.
 DIVERGENCE_FACTOR = 1e8
@@ -119,10 +111,6 @@ class Step(ABC):
         """The functional, from what an exact coefficient step gives."""
         return _fit(factors, solution) + 0.5 * solution.squared_norm + self.penalty(factors)
 
-    @abstractmethod
-    def terms(self, coefficients: Array, factors: Factors, gram: GramOperator, targets: Array, coupling: Coupling) -> Terms:
-        """The objective by its definition, for any coefficients and factors."""
-
     certifies: bool
     """Whether ``optimality`` is a duality gap."""
 
@@ -164,11 +152,6 @@ class MetricStep(Step):
         # Without ridge this is the paper's own update, step by step.
         return Factors(learned) if self.metric_ridge > 0 and np.linalg.eigvalsh(learned)[-1] < 0 else None
 
-    def terms(self, coefficients: Array, factors: Factors, gram: GramOperator, targets: Array, coupling: Coupling) -> Terms:
-        return fixed_kernel_objective(
-            coefficients, factors.metric_factor, gram, targets, coupling, self.metric_penalty, self.metric_ridge
-        )
-
     def _minimiser(self, scatter: Array) -> Factors | None:
         typical = np.trace(self.initial_scatter) / len(scatter)
         if self.metric_ridge == 0 and np.linalg.eigvalsh(scatter)[0] * DIVERGENCE_FACTOR <= typical:
@@ -188,7 +171,7 @@ class OutputMatrixStep(Step):
         return Factors(np.eye(self.n_outputs), np.eye(self.n_outputs))
 
     def penalty(self, factors: Factors) -> float:
-        return 0.5 * self.output_penalty * float(np.sum(_output_matrix(factors) ** 2))
+        return learned_kernel_penalty(_output_matrix(factors), self.output_penalty)
 
     def optimality(self, factors: Factors, solution: Solution, objective: float) -> float:
         assert solution.energy is not None
@@ -201,12 +184,6 @@ class OutputMatrixStep(Step):
 
     def admit(self, learned: Array) -> Factors | None:
         return Factors(np.eye(self.n_outputs), learned) if np.linalg.eigvalsh(learned)[0] >= 0 else None
-
-    def terms(self, coefficients: Array, factors: Factors, gram: GramOperator, targets: Array, coupling: Coupling) -> Terms:
-        kronecker = gram.kronecker_factors()
-        assert kronecker is not None
-        output_matrix = _output_matrix(factors)
-        return learned_kernel_objective(coefficients, output_matrix, kronecker[0], targets, coupling, self.output_penalty)
 
 
 def _output_matrix(factors: Factors) -> Array:

@@ -1,0 +1,269 @@
+"""Nystroem features: phi(x) in R^r with phi(x)'phi(x') ~ k(x, x'), exact on p landmarks.
+
+With the landmarks' kernel matrix K_zz = U diag(mu) U' and k_z(x) the kernel values between x and the landmarks,
+phi(x) = Q' k_z(x) with Q = U diag(mu)^(-1/2), where eigenvalues lost in round-off are left out. A function f(x) = phi(x)'theta has
+the norm |theta|, and is k_z(x)'C with C = Q theta: only landmarks and coefficients need to be kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.optimize
+import scipy.sparse
+
+from outmetric.operators import Array, check_psd, psd_tolerance
+from outmetric.scalar import Scalar, n_points
+
+# Landmarks are chosen among at most this many rows for each landmark that is wanted.
+CANDIDATES = 5
+CHOICES = ("uniform", "kmeans++", "leverage")
+# Whitening each row takes twice the time of the products. In single precision it is left until after the products. These resolve
+# eigenvalues of K_zz only down to a share of the largest among their columns, so the leading directions are turned out of the way
+# of the others first; and the kernel values themselves resolve no more than the finer share of the largest of all.
+COARSE, FINE, LEADING = 5e-6, 1e-8, 64
+
+
+@dataclass(frozen=True, eq=False)
+class Landmarks:
+    """One scalar kernel with its landmarks.
+
+    Attributes
+    ----------
+    kernel : Scalar
+        With its bandwidth fixed.
+    points : array or sparse matrix of shape (p, d), or p objects; for a precomputed kernel the p column numbers
+    roots : array of shape (r,)
+        Square roots of the eigenvalues that were kept, largest first.
+    basis : array of shape (p, r)
+        Their eigenvectors.
+    turn : tuple of arrays (V, T), or None
+        None: rows are whitened as they are evaluated. Otherwise they are multiplied by the orthogonal I - V T V', which takes the
+        leading eigenvectors to the first axes, and only products of rows are whitened.
+    """
+
+    kernel: Scalar
+    points: Any
+    roots: Array
+    basis: Array
+    dtype: np.dtype[Any]
+    turn: tuple[Array, Array] | None
+
+    @classmethod
+    def make(cls, kernel: Scalar, points: Any, gram: Array, *, single: bool) -> Landmarks:
+        """Landmarks with their kernel matrix; ``single``: rows may be evaluated in single precision where that is worth while."""
+        gram = np.asarray(gram, dtype=np.float64)
+        spectrum, basis = np.linalg.eigh((gram + gram.T) / 2)
+        if spectrum[0] < -psd_tolerance(gram.dtype) * abs(spectrum[-1]):
+            check_psd(gram, "the kernel matrix of the landmarks")
+        if not spectrum[-1] > 0:
+            raise ValueError("the kernel is zero on all landmarks; change the kernel or its bandwidth, or choose other landmarks.")
+        kept = spectrum > len(gram) * np.finfo(np.float64).eps * spectrum[-1]
+        turn = None
+        if single and 3 * int(kept.sum()) > len(gram):
+            leading = min(LEADING, len(gram) // 8)
+            kept = spectrum > max(FINE * spectrum[-1], COARSE * spectrum[-1 - leading])
+            turn = _block_reflector(basis[:, ::-1][:, :leading])
+        dtype = np.dtype(np.float64 if turn is None else np.float32)
+        return cls(kernel, points, np.sqrt(spectrum[kept])[::-1].copy(), basis[:, kept][:, ::-1].copy(), dtype, turn)
+
+    @property
+    def rank(self) -> int:
+        return len(self.roots)
+
+    @property
+    def dropped(self) -> int:
+        """How many directions of the landmarks were lost in round-off."""
+        return len(self.basis) - self.rank
+
+    @property
+    def width(self) -> int:
+        """Columns of an evaluated block."""
+        return self.rank if self.turn is None else len(self.basis)
+
+    @cached_property
+    def whitening(self) -> Array:
+        """Q of shape (p, r)."""
+        return np.asarray(self.basis / self.roots)
+
+    @cached_property
+    def _single(self) -> tuple[Array, ...]:
+        """What rows are multiplied by, in the precision of blocks."""
+        matrices = (self.whitening,) if self.turn is None else (self.turn[0] @ self.turn[1], self.turn[0].T)
+        return tuple(np.ascontiguousarray(matrix, dtype=self.dtype) for matrix in matrices)
+
+    @cached_property
+    def _turned_whitening(self) -> Array:
+        assert self.turn is not None
+        reflectors, factor = self.turn
+        return np.asarray(self.whitening - reflectors @ (factor.T @ (reflectors.T @ self.whitening)))
+
+    @cached_property
+    def _values(self) -> Any:
+        if self.kernel.function == "precomputed":
+            return lambda X: X[:, self.points]
+        return self.kernel.evaluator(self.points, self.dtype)
+
+    def evaluate(self, X: Any) -> Array:
+        """A block of rows: features, or turned kernel values if whitening is left to `whiten`."""
+        values = np.asarray(self._values(X), dtype=self.dtype)
+        if self.turn is None:
+            return np.asarray(values @ self._single[0])
+        values -= (values @ self._single[0]) @ self._single[1]
+        return values
+
+    def features(self, X: Any) -> Array:
+        """phi(x) for each row, shape (n, r), in double precision."""
+        return np.asarray(np.asarray(self._values(X), dtype=np.float64) @ self.whitening)
+
+    def whiten(self, product: Array) -> Array:
+        """What is left to do to the rows of an array that has one for each column of a block."""
+        return product if self.turn is None else self._turned_whitening.T @ product
+
+    def coefficients(self, parameters: Array) -> Array:
+        """C = Q theta."""
+        return np.asarray(self.whitening @ parameters)
+
+    def parameters(self, coefficients: Array) -> Array:
+        """Theta of f = k_z'C."""
+        return np.asarray(self.roots[:, None] * (self.basis.T @ coefficients))
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """The features of a matrix kernel: those of its scalar kernels, side by side."""
+
+    parts: tuple[Landmarks, ...]
+
+    @property
+    def rank(self) -> int:
+        return sum(part.rank for part in self.parts)
+
+    @property
+    def width(self) -> int:
+        return sum(part.width for part in self.parts)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.parts[0].dtype
+
+    def slices(self, *, raw: bool = False) -> list[slice]:
+        """Where each part's features are; ``raw``: in an evaluated block."""
+        ends = np.cumsum([part.width if raw else part.rank for part in self.parts]).tolist()
+        return [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
+
+    def evaluate(self, X: Any) -> list[Array]:
+        return [part.evaluate(X) for part in self.parts]
+
+    def features(self, X: Any) -> Array:
+        return np.concatenate([part.features(X) for part in self.parts], axis=1)
+
+    def whiten(self, product: Array) -> Array:
+        """Whiten the rows of an array with one row for each column of a block."""
+        if all(part.turn is None for part in self.parts):
+            return product
+        places = self.slices(raw=True)
+        return np.concatenate([part.whiten(product[place]) for part, place in zip(self.parts, places, strict=True)])
+
+    def whiten_both(self, product: Array) -> Array:
+        """Whiten a symmetric product of blocks."""
+        return self.whiten(self.whiten(product).T)
+
+
+def _block_reflector(columns: Array) -> tuple[Array, Array]:
+    """(V, T) such that I - V T V' is orthogonal and its first columns span those given, which are orthonormal."""
+    (packed, scales), _ = scipy.linalg.qr(columns, mode="raw")
+    reflectors = np.tril(packed, -1)
+    reflectors[np.diag_indices(len(scales))] = 1
+    factor = np.diag(scales)
+    for k in range(1, len(scales)):
+        factor[:k, k] = -scales[k] * factor[:k, :k] @ (reflectors[:, :k].T @ reflectors[:, k])
+    return reflectors, factor
+
+
+def choose(kernel: Scalar, candidates: Any, count: int, how: str, rng: np.random.Generator) -> Array:
+    """Row numbers, sorted, of ``count`` landmarks among the candidates.
+
+    Parameters
+    ----------
+    kernel : Scalar
+        With its bandwidth fixed; for "precomputed" the candidates are their own square kernel matrix.
+    how : "uniform", "kmeans++" or "leverage"
+        At random; each with probability proportional to its squared distance, in the kernel's space, from those chosen before; with
+        probability proportional to its ridge leverage score.
+    """
+    n = n_points(candidates)
+    if count >= n:
+        return np.arange(n)
+    if how == "uniform":
+        return np.sort(rng.choice(n, count, replace=False))
+    columns = _columns(kernel, candidates)
+    if how == "kmeans++":
+        return np.sort(_spread_out(columns, _diagonal(kernel, candidates), count, rng))
+    scores = _leverage_scores(columns, _diagonal(kernel, candidates), count, rng)
+    positive = int(np.sum(scores > 0))
+    chosen = rng.choice(n, min(count, positive), replace=False, p=scores / scores.sum())
+    if positive < count:
+        rest = np.setdiff1d(np.arange(n), chosen)
+        chosen = np.concatenate([chosen, rng.choice(rest, count - positive, replace=False)])
+    return np.sort(chosen)
+
+
+def _columns(kernel: Scalar, candidates: Any) -> Any:
+    """Kernel values between all candidates and some of them."""
+    if kernel.function == "precomputed":
+        return lambda rows: np.asarray(candidates[:, rows], dtype=np.float64)
+    evaluate = kernel.evaluator(candidates, np.float64)
+    return lambda rows: evaluate(candidates[rows]).T
+
+
+def _diagonal(kernel: Scalar, candidates: Any) -> Array:
+    """k(x, x) of each candidate."""
+    if kernel.function == "precomputed":
+        return np.diagonal(candidates).astype(np.float64)
+    if kernel.function in ("rbf", "laplacian", "additive", "chi2"):
+        return np.ones(n_points(candidates))
+    return np.array([kernel.cross(candidates[i : i + 1], candidates[i : i + 1])[0, 0] for i in range(n_points(candidates))])
+
+
+def _spread_out(columns: Any, diagonal: Array, count: int, rng: np.random.Generator) -> Array:
+    """k-means++ in the kernel's space: |x - z|^2 = k(x, x) - 2 k(x, z) + k(z, z)."""
+    chosen = [int(rng.integers(len(diagonal)))]
+    distances = np.full(len(diagonal), np.inf)
+    while True:
+        newest = chosen[-1]
+        to_newest = diagonal - 2 * columns([newest])[:, 0] + diagonal[newest]
+        np.minimum(distances, to_newest.clip(min=0), out=distances)
+        distances[newest] = 0
+        if len(chosen) == count:
+            return np.array(chosen)
+        total = distances.sum()
+        if not total > 0:  # every point coincides with one chosen already
+            rest = np.setdiff1d(np.arange(len(diagonal)), chosen)
+            return np.concatenate([chosen, rng.choice(rest, count - len(chosen), replace=False)])
+        chosen.append(int(rng.choice(len(diagonal), p=distances / total)))
+
+
+def _leverage_scores(columns: Any, diagonal: Array, count: int, rng: np.random.Generator) -> Array:
+    """Ridge leverage scores [K (K + alpha I)^-1]_ii, estimated from a uniform pilot; alpha makes them sum to about count/2."""
+    n = len(diagonal)
+    pilot = rng.choice(n, count, replace=False)
+    cross = columns(pilot)
+    gram = (cross[pilot] + cross[pilot].T) / 2
+    share = count / n
+    spectrum = np.linalg.eigvalsh(gram).clip(min=0) / share  # about the eigenvalues of K
+
+    def excess(log_ridge: float) -> float:
+        ridge = np.exp(log_ridge)
+        return float(np.sum(spectrum / (spectrum + ridge)) - count / 2)
+
+    top = float(spectrum[-1])
+    low, high = np.log(top) - 32, np.log(top) + np.log(count) + 1
+    ridge = float(np.exp(scipy.optimize.brentq(excess, low, high))) if excess(low) > 0 else float(np.exp(low))
+    gram[np.diag_indices_from(gram)] += ridge * share
+    half = scipy.linalg.solve_triangular(scipy.linalg.cholesky(gram, lower=True), cross.T, lower=True)
+    return np.asarray(((diagonal - np.sum(half**2, axis=0)) / ridge).clip(0, 1))

@@ -1,0 +1,126 @@
+"""One pass over the rows: sums of products of features, cell by cell, from which every fit in the features' space follows.
+
+A cell is a class, or a class within a fold. For each, the pass gathers the sum over its rows of v v', where v = (phi(x), 1, extra
+columns): so a moment matrix holds the Gram matrix of the features, their sum, the number of rows, and products with real targets.
+
+Rows come in blocks. They are collected cell by cell until there are enough for a fast product, evaluated in threads, and added in
+double precision in the order of the blocks: the result does not depend on the number of threads, and on the blocks only in its
+round-off.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from outmetric.landmarks import Features
+from outmetric.memory import require_memory
+from outmetric.operators import Array
+from outmetric.scalar import n_points
+
+# Bytes of one evaluated block, and of all rows that wait for more of their cell.
+BLOCK_BYTES = 2**25
+WAITING_BYTES = 2**28
+# (rows of X, cell of each, extra columns or None)
+Block = tuple[Any, Array, Array | None]
+
+
+def gather(features: Features, blocks: Iterable[Block], n_extra: int = 0) -> dict[int, Array]:
+    """The moment matrix of each cell that occurs, (w, w) with w = features.width + 1 + n_extra, before whitening."""
+    width = features.width + 1 + n_extra
+    cells: dict[int, Array] = {}
+    for cell, product in _in_threads(lambda part: (part[0], _product(features, *part[1:])), collect(blocks, width)):
+        if cell not in cells:
+            require_memory(
+                8.0 * width**2,
+                f"Another moment matrix of {width} columns, beside {len(cells)} of other classes or folds,",
+                "fewer landmarks, fewer classes, or fewer folds.",
+            )
+            cells[cell] = np.zeros((width, width))
+        cells[cell] += product
+    return cells
+
+
+def _product(features: Features, X: Any, extra: Array | None) -> Array:
+    columns = [*features.evaluate(X), np.ones((n_points(X), 1), dtype=features.dtype)]
+    if extra is not None:
+        columns.append(extra.astype(features.dtype))
+    block = np.concatenate(columns, axis=1)
+    product = block.T @ block
+    if not np.isfinite(product).all():
+        raise ValueError("the kernel has values that are NaN or infinite, or overflow; rescale the data or change the kernel.")
+    return np.asarray(product)
+
+
+def collect(blocks: Iterable[Block], width: int) -> Iterator[tuple[int, Any, Array | None]]:
+    """Rows of one cell at a time, as many as make a fast product, in an order that depends on the blocks only."""
+    waiting: dict[int, list[tuple[Any, Array | None]]] = {}
+
+    def flush(cell: int) -> tuple[int, Any, Array | None]:
+        parts = waiting.pop(cell)
+        extras = [extra for _, extra in parts if extra is not None]
+        return cell, stack([X for X, _ in parts]), np.concatenate(extras) if extras else None
+
+    seen: set[int] = set()
+    for X, codes, extra in blocks:
+        n = n_points(X)
+        present = np.unique(codes).tolist()
+        seen.update(present)
+        row_bytes = 8.0 * (X.shape[1] if getattr(X, "ndim", 1) == 2 else 1)
+        enough = int(max(64, min(BLOCK_BYTES / (8 * width), WAITING_BYTES / (row_bytes * len(seen)))))
+        order = np.argsort(codes, kind="stable")
+        ends = np.searchsorted(codes[order], present, side="right")
+        for cell, start, end in zip(present, [0, *ends[:-1]], ends, strict=True):
+            for begin in range(start, end, enough):
+                rows = order[begin : min(end, begin + enough)]
+                parts = waiting.setdefault(cell, [])
+                parts.append((X if len(rows) == n else X[rows], None if extra is None else extra[rows]))
+                if sum(n_points(part) for part, _ in parts) >= enough:
+                    yield flush(cell)
+    for cell in sorted(waiting):
+        yield flush(cell)
+
+
+def stack(parts: list[Any]) -> Any:
+    """Blocks of rows as one."""
+    if len(parts) == 1:
+        return parts[0]
+    return scipy.sparse.vstack(parts, format="csr") if scipy.sparse.issparse(parts[0]) else np.concatenate(parts)
+
+
+def blocks_of(X: Any, codes: Array, extra: Array | None = None, rows: int = 2**16) -> Iterator[Block]:
+    """Consecutive rows of data that can be indexed."""
+    for start in range(0, n_points(X), rows):
+        part = slice(start, start + rows)
+        yield X[part], codes[part], None if extra is None else extra[part]
+
+
+def _in_threads(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+    """``map(function, items)`` in order, with as many threads as BLAS would use, which gets one of its own in each."""
+    workers = blas_threads()
+    if workers == 1:
+        yield from map(function, items)
+        return
+    pending: deque[Future[Any]] = deque()
+    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
+        try:
+            for item in items:
+                pending.append(pool.submit(function, item))
+                if len(pending) > workers:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+        finally:
+            for future in pending:
+                future.cancel()
+
+
+def blas_threads() -> int:
+    """How many threads matrix products may use here; follows OMP_NUM_THREADS and `threadpoolctl`."""
+    return max((pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"), default=1)

@@ -1,0 +1,154 @@
+"""Rows that come block by block: from an iterator, a function that starts one anew, or calls of ``partial_fit``."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from outmetric.landmarks import Features
+from outmetric.moments import Block, gather, stack
+from outmetric.operators import Array
+from outmetric.reduced import ClassSummary, Summary, real_summary
+from outmetric.scalar import n_points
+from outmetric.targets import target_components
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """All that fits need to know of labelled rows, or of rows with real targets. Statistics of parts add up to those of the whole.
+
+    Attributes
+    ----------
+    features : Features
+    classes : array or None
+        The labels that occurred, sorted; None for real targets.
+    moments : array of shape (classes, w, w), or (1, w, w) for real targets
+    n_targets : int
+        Columns of real targets.
+    """
+
+    features: Features
+    classes: Array | None
+    moments: Array
+    n_targets: int = 0
+
+    @classmethod
+    def gather(cls, features: Features, blocks: Iterable[tuple[Any, Array]], *, labelled: bool) -> Statistics:
+        """From checked blocks (X, y) with labels of shape (n,) or real targets of shape (n, q)."""
+        if labelled:
+            codes: dict[Any, int] = {}
+            cells = gather(features, _coded(blocks, codes))
+            if not cells:
+                raise ValueError("there are no rows.")
+            classes = np.array(list(codes))
+            order = np.argsort(classes)
+            return cls(features, classes[order], np.stack([cells[int(code)] for code in order]))
+        iterator = iter(blocks)
+        first = next(iterator, None)
+        if first is None:
+            raise ValueError("there are no rows.")
+        columns = first[1].shape[1]
+        rows = ((X, np.zeros(len(y), dtype=np.intp), y) for X, y in itertools.chain([first], iterator))
+        return cls(features, None, gather(features, rows, columns)[0][None], columns)
+
+    def __add__(self, other: Statistics) -> Statistics:
+        if self.classes is None or other.classes is None:
+            if self.n_targets != other.n_targets or (self.classes is None) != (other.classes is None):
+                raise ValueError("class labels and real targets, or different numbers of targets, cannot be mixed in one stream.")
+            return Statistics(self.features, None, self.moments + other.moments, self.n_targets)
+        classes = np.unique(np.concatenate([self.classes, other.classes]))
+        moments = np.zeros((len(classes), *self.moments.shape[1:]))
+        for own, part in ((self.classes, self.moments), (other.classes, other.moments)):
+            moments[np.searchsorted(classes, own)] += part
+        return Statistics(self.features, classes, moments)
+
+    @property
+    def n_rows(self) -> int:
+        width = self.features.width
+        return int(np.rint(self.moments[:, width, width].sum()))
+
+    def towards(self, prototypes: Array) -> Summary:
+        """For labelled rows, with a target for each class."""
+        return ClassSummary.make(self.moments, self.features).towards(prototypes)
+
+    def towards_targets(self, n_components: int | None) -> tuple[Summary, Array]:
+        """For real targets: centred and taken to their components; and the offset that was taken off. No rows are similar."""
+        (moments,) = self.moments
+        constant, q = self.features.width, self.n_targets
+        mean = moments[constant, constant + 1 :] / moments[constant, constant]
+        centre = np.eye(len(moments))
+        centre[constant, constant + 1 :] = -mean
+        centred = centre.T @ moments @ centre
+        turn = target_components(centred[-q:, -q:], n_components)
+        expand = scipy.linalg.block_diag(np.eye(constant + 1), turn)
+        nothing = np.zeros((self.features.rank, self.features.rank))
+        return real_summary(expand.T @ centred @ expand, self.features, nothing, 0.0), mean @ turn
+
+
+def _coded(blocks: Iterable[tuple[Any, Array]], codes: dict[Any, int]) -> Iterator[Block]:
+    """The blocks with numbers for labels, given in the order in which they come."""
+    for X, y in blocks:
+        labels, inverse = np.unique(y, return_inverse=True)
+        numbers = np.array([codes.setdefault(label, len(codes)) for label in labels.tolist()], dtype=np.intp)
+        yield X, numbers[inverse], None
+
+
+class Stream:
+    """Blocks (X, y) of a one-way iterator, or of a function that returns a fresh one; ``check`` is applied to each.
+
+    Landmarks are drawn from all rows if the blocks can be read twice, otherwise from the first ones.
+    """
+
+    def __init__(self, blocks: Any, check: Callable[[Any, Any], tuple[Any, Array]]) -> None:
+        self.restarts = callable(blocks)
+        self.source = blocks
+        self.check = check
+        self.head: list[tuple[Any, Array]] = []
+
+    def _read(self) -> Iterator[tuple[Any, Array]]:
+        for block in self.source() if self.restarts else self.source:
+            if not isinstance(block, tuple) or len(block) != 2:
+                raise ValueError(f"a stream must give pairs (X, y) of blocks of rows; a {type(block).__name__} came.")
+            if n_points(block[0]) == 0:
+                continue
+            yield self.check(*block)
+
+    def sample(self, count: int, rng: np.random.Generator) -> Any:
+        """At most ``count`` rows of X."""
+        if self.restarts:
+            return _reservoir((X for X, _ in self._read()), count, rng)
+        rows = 0
+        for block in self._read():
+            self.head.append(block)
+            rows += n_points(block[0])
+            if rows >= count:
+                break
+        if not self.head:
+            raise ValueError("the stream gave no rows.")
+        X = stack([X for X, _ in self.head])
+        return X if rows <= count else X[np.sort(rng.choice(rows, count, replace=False))]
+
+    def __iter__(self) -> Iterator[tuple[Any, Array]]:
+        head, self.head = self.head, []
+        yield from head
+        yield from self._read()
+
+
+def _reservoir(blocks: Iterable[Any], count: int, rng: np.random.Generator) -> Any:
+    """A uniform sample of ``count`` rows, in one pass."""
+    kept: Any = None
+    ranks = np.empty(0)
+    for X in blocks:
+        ranks = np.concatenate([ranks, rng.random(n_points(X))])
+        kept = X if kept is None else stack([kept, X])
+        if len(ranks) > count:
+            best = np.sort(np.argpartition(ranks, count - 1)[:count])
+            kept, ranks = kept[best], ranks[best]
+    if kept is None:
+        raise ValueError("the stream gave no rows.")
+    return kept
