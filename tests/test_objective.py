@@ -53,7 +53,7 @@ def test_the_residual_scatter_is_the_papers_bracket(problem, C):
 def test_gradients_of_model_1_are_those_of_finite_differences(problem, C):
     gram, blocks = gram_operators(problem.X, 2)["dense"]
     L, rest = metric_factor(2), (problem.Y, problem.S, *problem.weights, RHO, EPSILON)
-    by_C = gram.apply(objective.coefficient_residual(C, L, gram, problem.Y, problem.coupling))
+    by_C = gram.apply(objective.coefficient_residual(C, L, gram.apply(C), problem.Y, problem.coupling))
     scatter = objective.residual_scatter(gram.apply(C), problem.Y, problem.coupling)
     by_L = objective.metric_gradient(L, scatter, RHO, EPSILON)
     np.testing.assert_allclose(by_C, oracles.numerical_gradient(lambda c: oracles.model1(c, L, blocks, *rest), C), rtol=1e-6)
@@ -66,7 +66,7 @@ def test_gradients_of_model_2_are_those_of_finite_differences(problem, C):
     K, B = gaussian_gram(problem.X), output_matrix(2)
     gram, _ = gram_operators(problem.X, 2)["separable"]
     rest = (K, problem.Y, problem.S, *problem.weights, RHO)
-    by_C = gram.apply(objective.coefficient_residual(C, np.eye(2), gram, problem.Y, problem.coupling))
+    by_C = gram.apply(objective.coefficient_residual(C, np.eye(2), gram.apply(C), problem.Y, problem.coupling))
     by_B = objective.output_matrix_gradient(C, B, K, problem.Y, problem.coupling, RHO)
     numerical = oracles.numerical_gradient(lambda b: oracles.model2(C, b, *rest), B)
     np.testing.assert_allclose(by_C, oracles.numerical_gradient(lambda c: oracles.model2(c, B, *rest), C), rtol=1e-6)
@@ -90,7 +90,7 @@ def test_the_gap_is_primal_minus_dual_for_any_coefficients(problem, C):
     primal = objective.learned_kernel_objective(C, B, K, problem.Y, problem.coupling, RHO).total
     dual = objective.dual_bound(C, K, problem.Y, problem.coupling, RHO)
     left = problem.coupling.solve_factor(
-        objective.coefficient_residual(C, np.eye(2), gram, problem.Y, problem.coupling),
+        objective.coefficient_residual(C, np.eye(2), gram.apply(C), problem.Y, problem.coupling),
     )
     gap = objective.duality_gap(B, C.T @ K @ C, RHO, float(np.linalg.norm(left)))
     assert gap == pytest.approx(primal - dual, rel=1e-10)

@@ -13,6 +13,7 @@ SOURCE = Path(outmetric.__file__).parent
 # A module may import those before it; "edge" modules may import optional packages, inside functions.
 LAYERS = [
     "memory",
+    "threads",
     "operators",
     "targets",
     "scalar",
@@ -23,6 +24,7 @@ LAYERS = [
     "moments",
     "reduced",
     "streams",
+    "chunks",
     "training",
     "path",
     "metric",

@@ -61,7 +61,7 @@ class TestModel2:
         trained = train_model2(problem, K, tol=1e-16, max_iter=40)
         C, B = trained.coefficients, trained.factors.output_matrix
         gram = operators.Kronecker(K, B)
-        left = objective.coefficient_residual(C, np.eye(2), gram, problem.Y, problem.coupling)
+        left = objective.coefficient_residual(C, np.eye(2), gram.apply(C), problem.Y, problem.coupling)
         by_B = objective.output_matrix_gradient(C, B, K, problem.Y, problem.coupling, RHO)
         assert np.abs(left).max() < 1e-10
         assert np.abs(by_B).max() < 1e-6

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from outmetric.chunks import is_dask, transform_lazily
 from outmetric.inputs import check_pairs, check_points, is_numeric_matrix
 from outmetric.kernels import Diagonal, MatrixKernel, Separable
 from outmetric.metric import Metric
@@ -22,15 +24,24 @@ class MetricTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     metric_: Metric
     _takes: Takes
 
-    def transform(self, X: Any) -> Array:
-        """Coordinates in which Euclidean distance is the learned metric, shape (n, m)."""
-        check_is_fitted(self)
-        return self.metric_.coordinates(check_points(self, X, self._takes, fitting=False))
+    def transform(self, X: Any) -> Any:
+        """Coordinates in which Euclidean distance is the learned metric, shape (n, m).
 
-    def map(self, X: Any) -> Array:
+        For a Dask array or data frame a Dask array that is not computed yet.
+        """
+        check_is_fitted(self)
+        return self._each(self.metric_.coordinates, X, len(self.metric_.metric_factor))
+
+    def map(self, X: Any) -> Any:
         """f(x): the map before the metric is applied (the data themselves for a linear metric)."""
         check_is_fitted(self)
-        return self.metric_.map(check_points(self, X, self._takes, fitting=False))
+        return self._each(self.metric_.map, X, self.metric_.metric_factor.shape[1])
+
+    def _each(self, function: Callable[[Any], Array], X: Any, n_columns: int) -> Any:
+        """A function of checked points; lazily for Dask collections."""
+        if is_dask(X):
+            return transform_lazily(partial(_checked, self, function), X, n_columns)
+        return _checked(self, function, X)
 
     def pair_distance(self, pairs: Any) -> Array:
         """The learned distance of each pair.
@@ -127,6 +138,10 @@ class KernelTransformer(MetricTransformer):
         tags.input_tags.pairwise = kernel.takes == "kernel values"
         tags.input_tags.positive_only = any(scalar.needs_positive for scalar in kernel.scalars)
         return tags
+
+
+def _checked(estimator: MetricTransformer, function: Callable[[Any], Array], X: Any) -> Array:
+    return function(check_points(estimator, X, estimator._takes, fitting=False))
 
 
 def is_sequence(bandwidth: Any) -> bool:

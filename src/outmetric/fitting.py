@@ -12,10 +12,12 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import scipy.sparse
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
+from outmetric.chunks import Chunks, is_dask
 from outmetric.face import KernelTransformer
 from outmetric.inputs import check_number, check_points, check_supervision
 from outmetric.kernels import Diagonal, MatrixKernel, Separable
@@ -23,7 +25,7 @@ from outmetric.landmarks import CANDIDATES, CHOICES, Features, Landmarks, choose
 from outmetric.memory import available_memory, require_memory
 from outmetric.metric import OutputMetric
 from outmetric.moments import blocks_of, gather
-from outmetric.operators import Array, GramOperator
+from outmetric.operators import Array
 from outmetric.reduced import (
     ClassSummary,
     ReducedDense,
@@ -34,7 +36,7 @@ from outmetric.reduced import (
     similarity_laplacian,
 )
 from outmetric.scalar import n_points
-from outmetric.solvers import SOLVERS, ConjugateGradient, Solver, Status, choose_solver
+from outmetric.solvers import SOLVERS, SPECTRAL_SAMPLES, ConjugateGradient, Solver, Status, choose_solver
 from outmetric.streams import Statistics, Stream
 from outmetric.targets import (
     ClassSimilarity,
@@ -48,11 +50,14 @@ from outmetric.targets import (
     real_targets,
     target_rank,
 )
-from outmetric.training import Record, Step, Trained, alternate
+from outmetric.training import Factors, Record, Step, Trained, alternate
 
 # More samples than this are fitted with landmarks unless an exact solver is asked for, by default with this many.
 EXACT_SAMPLES = 10_000
 LANDMARKS = 1000
+# Conjugate gradients with more samples than this are preconditioned, and started, by landmarks, whose features may take this much.
+SMALL = 1000
+PRECONDITIONER_BYTES = 2**29
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +119,8 @@ class KernelMetric(KernelTransformer, ABC):
         self.__dict__.pop("_statistics", None)
         if y is None and (callable(X) or hasattr(X, "__next__")):
             return self._fit_stream(X)
+        if is_dask(X):
+            return self._fit_chunks(X, y)
         points = self._checked_points(X)
         reason = self._landmarks_reason(n_points(points))
         if reason is not None:
@@ -125,18 +132,60 @@ class KernelMetric(KernelTransformer, ABC):
         n, m = targets.values.shape
         coupling = similarity.couple(self.regression_weight, self._collocation_weight(similarity.mean_degree))
         gram = kernel.gram(points, m, lazy=self._evaluates_lazily(kernel, similarity, n, m))
-        return self._train(
-            lambda: self._prepare(gram, coupling, targets.values),
-            kernel,
-            self._kept(points),
-            targets,
-            targets.values.T @ targets.values,
-            coupling.collocation_weight,
-        )
+        squares = targets.values.T @ targets.values
+
+        def prepare() -> tuple[Solver, str, Factors | None]:
+            kind, reason = choose_solver(gram) if self.solver == "auto" else (SOLVERS[self.solver], "asked for")
+            if kind is not ConjugateGradient:
+                return kind(gram, coupling, targets.values), reason, None
+            tolerance = max(1e-14, self._residual_tolerance())
+            if not isinstance(kernel, Separable | Diagonal) or n <= SMALL:
+                return ConjugateGradient(gram, coupling, targets.values, tolerance=tolerance), reason, None
+            near, phi = self._near_solver(problem, coupling, squares)
+            start = alternate(near, self._step(near, squares), tol=max(self.tol, 1e-8), max_iter=self.max_iter).factors
+
+            def guess(metric_factor: Array, output_matrix: Array | None) -> Array:
+                return np.concatenate(phi, axis=1) @ near.parameters(near.solve(metric_factor, output_matrix), output_matrix)
+
+            solver = ConjugateGradient(gram, coupling, targets.values, features=phi, guess=guess, tolerance=tolerance)
+            return solver, reason, start
+
+        return self._train(prepare, kernel, self._kept(points), targets, squares, coupling.collocation_weight)
+
+    def _near_solver(self, problem: Problem, coupling: Coupling, squares: Array) -> tuple[ReducedSolver, list[Array]]:
+        """The approximation by landmarks of an exact problem, and the features of its points for each scalar kernel."""
+        n, values = n_points(problem.points), problem.targets.values
+        rng = np.random.default_rng(0)
+        count = min(n, max(100, min(LANDMARKS, int(PRECONDITIONER_BYTES / (8 * n))) // len(problem.kernel.scalars)))
+        rows = np.sort(rng.choice(n, count, replace=False))
+        features = self._features_at(problem.kernel, problem.points, rows)
+        phi = [
+            np.concatenate([part.features(problem.points[start : start + 4096]) for start in range(0, n, 4096)])
+            for part in features.parts
+        ]
+        together = np.concatenate(phi, axis=1)
+        spread = together.T @ coupling.laplacian(together)
+        summary = Summary(together.T @ together, (spread + spread.T) / 2, together.T @ values, squares, 0.0)
+        return self._reduced_solver(problem.kernel, features, summary, coupling.collocation_weight), phi
+
+    def _features_at(self, kernel: MatrixKernel, points: Any, rows: Array) -> Features:
+        """Features with landmarks at these rows, in double precision."""
+        if self._takes == "kernel values":
+            gram = points[np.ix_(rows, rows)]
+            return Features(tuple(Landmarks.make(scalar, rows, gram, single=False) for scalar in kernel.scalars))
+        landmarks = points[rows]
+        parts = [Landmarks.make(scalar, landmarks, scalar.gram(landmarks), single=False) for scalar in kernel.scalars]
+        return Features(tuple(parts))
+
+    def _reduced_solver(self, kernel: MatrixKernel, features: Features, summary: Summary, gamma: float) -> ReducedSolver:
+        if isinstance(kernel, Separable):
+            outputs = np.eye(len(summary.squares)) if kernel.output_matrix is None else kernel.output_matrix
+            return ReducedSpectral(features, summary, self.regression_weight, gamma, outputs)
+        return ReducedDense(features, summary, self.regression_weight, gamma)
 
     def _train(
         self,
-        prepare: Callable[[], tuple[Solver, str]],
+        prepare: Callable[[], tuple[Solver, str, Factors | None]],
         kernel: MatrixKernel,
         points: Any,
         targets: Targets,
@@ -146,9 +195,9 @@ class KernelMetric(KernelTransformer, ABC):
     ) -> Self:
         """Alternate, and store what was learned; ``place`` puts coefficients where the points are."""
         try:
-            solver, reason = prepare()
+            solver, reason, start = prepare()
             step = self._step(solver, squares)
-            trained = alternate(solver, step, tol=self.tol, max_iter=self.max_iter, on_iteration=self._tell)
+            trained = alternate(solver, step, tol=self.tol, max_iter=self.max_iter, on_iteration=self._tell, start=start)
         except np.linalg.LinAlgError as error:
             raise ValueError(f"the model could not be fitted ({error}): {Status.ILL_CONDITIONED.value}") from error
         factors = trained.factors
@@ -163,9 +212,7 @@ class KernelMetric(KernelTransformer, ABC):
         self.classes_ = targets.classes
         self.bandwidth_ = _bandwidth(kernel)
         self.collocation_weight_ = collocation_weight
-        self.objective_terms_ = solver.terms(
-            trained.coefficients, factors.metric_factor, factors.output_matrix, step.penalty(factors)
-        )
+        self.objective_terms_ = solver.terms(trained.evaluated, factors.output_matrix, step.penalty(factors))
         self.objective_ = self.objective_terms_.total
         self.history_ = trained.history
         self.n_iter_ = len(trained.history)
@@ -254,16 +301,11 @@ class KernelMetric(KernelTransformer, ABC):
             f", {dropped} directions of them lost in round-off" if dropped else ""
         )
 
-        def prepare() -> tuple[ReducedSolver, str]:
-            if isinstance(kernel, Separable):
-                outputs = np.eye(len(summary.squares)) if kernel.output_matrix is None else kernel.output_matrix
-                return ReducedSpectral(features, summary, self.regression_weight, gamma, outputs), reason
-            return ReducedDense(features, summary, self.regression_weight, gamma), reason
-
         self.landmarks_ = features.parts[0].points
         self.n_landmarks_ = len(features.parts[0].basis)
         self.landmark_rank_ = max(part.rank for part in features.parts)
-        return self._train(prepare, kernel, landmarks, targets, summary.squares, gamma, place)
+        solver = self._reduced_solver(kernel, features, summary, gamma)
+        return self._train(lambda: (solver, reason, None), kernel, landmarks, targets, summary.squares, gamma, place)
 
     def _fit_stream(self, blocks: Any) -> Self:
         self._require_streamable()
@@ -274,6 +316,24 @@ class KernelMetric(KernelTransformer, ABC):
         return self._fit_statistics(
             kernel, Statistics.gather(features, stream, labelled=bool(self._labelled)), "rows came in blocks"
         )
+
+    def _fit_chunks(self, X: Any, y: Any) -> Self:
+        """Fit a Dask array or data frame."""
+        self._require_streamable()
+        self._begin_stream()
+        checker = clone(self)  # travels to the workers without what was learned before
+        checker._begin_stream()
+        chunks = Chunks(X, y, checker._check_block)
+        checker._check_block(*chunks.first())
+        for name in ("n_features_in_", "feature_names_in_", "_labelled"):
+            if hasattr(checker, name):
+                setattr(self, name, getattr(checker, name))
+        rng = self._generator()
+        kernel, features, _ = self._features(
+            chunks.sample(self._n_candidates(), rng), rng, many=chunks.n >= 20 * self._n_landmarks()
+        )
+        statistics = chunks.gather(features, labelled=bool(self._labelled))
+        return self._fit_statistics(kernel, statistics, "rows came in chunks")
 
     @available_if(lambda self: self._require_streamable() or True)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
@@ -465,7 +525,7 @@ class KernelMetric(KernelTransformer, ABC):
     def _collocation_weight(self, degree: float) -> float:
         if self.collocation_weight != "auto":
             return float(self.collocation_weight)
-        # The collocation term sums over pairs: divided by the mean degree of similarity it depends neither on n nor on the unit of S.
+        # The collocation term sums over pairs; divided by the mean degree of similarity it depends on neither n nor the unit of S.
         return float(self.regression_weight / (2 * degree)) if degree > 0 else 0.0
 
     def _kernel_for(self, n_outputs: int) -> MatrixKernel:
@@ -479,10 +539,14 @@ class KernelMetric(KernelTransformer, ABC):
 
     def _evaluates_lazily(self, kernel: MatrixKernel, similarity: Similarity, n: int, m: int) -> bool:
         """True if the Gram matrices do not fit and the solver can do without them; raises if it cannot."""
-        matrices = 2 * kernel.held_arrays(m) + 1 + similarity.held_arrays  # kernel matrices and their reduced forms
+        separable = isinstance(kernel, Separable)
+        iterative = self.solver == "cg" or (self.solver == "auto" and separable and n > SPECTRAL_SAMPLES)
+        preconditioned = iterative and n > SMALL and isinstance(kernel, Separable | Diagonal)
+        # Kernel matrices, and unless landmarks precondition them their reduced forms.
+        matrices = kernel.held_arrays(m) * (1 if preconditioned else 2) + 1 + similarity.held_arrays
         n_bytes = 8.0 * matrices * n * n
         available = available_memory()
-        if self.solver == "cg" and kernel.can_be_lazy and available is not None and n_bytes > available:
+        if iterative and kernel.can_be_lazy and available is not None and n_bytes > available:
             return True
         require_memory(
             n_bytes,
@@ -490,12 +554,6 @@ class KernelMetric(KernelTransformer, ABC):
             "solver='nystroem' (approximate, fast), solver='cg', which evaluates the kernel in row blocks, or fit on fewer rows.",
         )
         return False
-
-    def _prepare(self, gram: GramOperator, coupling: Coupling, targets: Array) -> tuple[Solver, str]:
-        kind, reason = choose_solver(gram) if self.solver == "auto" else (SOLVERS[self.solver], "asked for")
-        if kind is ConjugateGradient:
-            return ConjugateGradient(gram, coupling, targets, tolerance=max(1e-14, self._residual_tolerance())), reason
-        return kind(gram, coupling, targets), reason
 
     def _tell(self, record: Record) -> None:
         if self.verbose:

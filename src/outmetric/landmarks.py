@@ -7,7 +7,7 @@ the norm |theta|, and is k_z(x)'C with C = Q theta: only landmarks and coefficie
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -70,6 +70,9 @@ class Landmarks:
             turn = _block_reflector(basis[:, ::-1][:, :leading])
         dtype = np.dtype(np.float64 if turn is None else np.float32)
         return cls(kernel, points, np.sqrt(spectrum[kept])[::-1].copy(), basis[:, kept][:, ::-1].copy(), dtype, turn)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # not what was cached
 
     @property
     def rank(self) -> int:

@@ -319,7 +319,7 @@ class LearnedKernelMetric(KernelMetric):
         if self.output_penalty != "auto":
             self.output_penalty_ = float(self.output_penalty)
         else:
-            energy = solver.solve(np.eye(m), np.eye(m)).energy
+            energy = solver.identity_energy(m)
             assert energy is not None  # the kernel is separable
             self.output_penalty_ = float(np.trace(energy)) / (2 * target_rank(squares))
             if not self.output_penalty_ > 0:

@@ -10,19 +10,17 @@ round-off.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import scipy.sparse
-from threadpoolctl import threadpool_info, threadpool_limits
 
 from outmetric.landmarks import Features
 from outmetric.memory import require_memory
 from outmetric.operators import Array
 from outmetric.scalar import n_points
+from outmetric.threads import in_threads
 
 # Bytes of one evaluated block, and of all rows that wait for more of their cell.
 BLOCK_BYTES = 2**25
@@ -35,7 +33,7 @@ def gather(features: Features, blocks: Iterable[Block], n_extra: int = 0) -> dic
     """The moment matrix of each cell that occurs, (w, w) with w = features.width + 1 + n_extra, before whitening."""
     width = features.width + 1 + n_extra
     cells: dict[int, Array] = {}
-    for cell, product in _in_threads(lambda part: (part[0], _product(features, *part[1:])), collect(blocks, width)):
+    for cell, product in in_threads(lambda part: (part[0], _product(features, *part[1:])), collect(blocks, width)):
         if cell not in cells:
             require_memory(
                 8.0 * width**2,
@@ -99,28 +97,3 @@ def blocks_of(X: Any, codes: Array, extra: Array | None = None, rows: int = 2**1
     for start in range(0, n_points(X), rows):
         part = slice(start, start + rows)
         yield X[part], codes[part], None if extra is None else extra[part]
-
-
-def _in_threads(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
-    """``map(function, items)`` in order, with as many threads as BLAS would use, which gets one of its own in each."""
-    workers = blas_threads()
-    if workers == 1:
-        yield from map(function, items)
-        return
-    pending: deque[Future[Any]] = deque()
-    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
-        try:
-            for item in items:
-                pending.append(pool.submit(function, item))
-                if len(pending) > workers:
-                    yield pending.popleft().result()
-            while pending:
-                yield pending.popleft().result()
-        finally:
-            for future in pending:
-                future.cancel()
-
-
-def blas_threads() -> int:
-    """How many threads matrix products may use here; follows OMP_NUM_THREADS and `threadpoolctl`."""
-    return max((pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"), default=1)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from outmetric.operators import Array, GramOperator, Kronecker, SampleGram
+from outmetric.operators import Array, GramOperator, SampleGram
 from outmetric.targets import Coupling
 
 
@@ -51,10 +51,9 @@ def _regression_scatter(outputs: Array, targets: Array, coupling: Coupling) -> A
 
 
 def map_terms(
-    coefficients: Array, metric_factor: Array, gram: GramOperator, targets: Array, coupling: Coupling, penalty: float
+    coefficients: Array, metric_factor: Array, outputs: Array, targets: Array, coupling: Coupling, penalty: float
 ) -> Terms:
-    """The terms of either functional for a map and a metric factor (model 2: the identity), and the term that is paid for it."""
-    outputs = gram.apply(coefficients)
+    """The terms of either functional for C, F = gram(C) and L (model 2: the identity), and the term that is paid for it."""
     metric = metric_factor.T @ metric_factor
     return Terms(
         roughness=0.5 * float(np.vdot(coefficients, outputs)),
@@ -75,7 +74,7 @@ def fixed_kernel_objective(
 ) -> Terms:
     """Q1(C, L); ``metric_ridge`` is epsilon itself."""
     penalty = fixed_kernel_penalty(metric_factor, metric_penalty, metric_ridge)
-    return map_terms(coefficients, metric_factor, gram, targets, coupling, penalty)
+    return map_terms(coefficients, metric_factor, gram.apply(coefficients), targets, coupling, penalty)
 
 
 def fixed_kernel_penalty(metric_factor: Array, metric_penalty: float, metric_ridge: float) -> float:
@@ -87,9 +86,9 @@ def learned_kernel_objective(
     coefficients: Array, output_matrix: Array, sample_gram: SampleGram, targets: Array, coupling: Coupling, output_penalty: float
 ) -> Terms:
     """Q2(C, B)."""
-    gram = Kronecker(sample_gram, output_matrix)
+    outputs = sample_gram @ (coefficients @ output_matrix)
     penalty = learned_kernel_penalty(output_matrix, output_penalty)
-    return map_terms(coefficients, np.eye(len(output_matrix)), gram, targets, coupling, penalty)
+    return map_terms(coefficients, np.eye(len(output_matrix)), outputs, targets, coupling, penalty)
 
 
 def learned_kernel_penalty(output_matrix: Array, output_penalty: float) -> float:
@@ -97,12 +96,9 @@ def learned_kernel_penalty(output_matrix: Array, output_penalty: float) -> float
     return 0.5 * output_penalty * float(np.sum(output_matrix**2))
 
 
-def coefficient_residual(
-    coefficients: Array, metric_factor: Array, gram: GramOperator, targets: Array, coupling: Coupling
-) -> Array:
-    """C + P F A - lambda Y A with A = L'L (model 2: L = I); gram(residual) is the gradient of either functional in C."""
+def coefficient_residual(coefficients: Array, metric_factor: Array, outputs: Array, targets: Array, coupling: Coupling) -> Array:
+    """C + P F A - lambda Y A with F = gram(C) and A = L'L (model 2: L = I); gram(it) is the gradient of either functional in C."""
     metric = metric_factor.T @ metric_factor
-    outputs = gram.apply(coefficients)
     return np.asarray(coefficients + (coupling.apply(outputs) - coupling.regression_weight * targets) @ metric)
 
 

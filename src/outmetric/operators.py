@@ -19,6 +19,8 @@ import scipy.linalg
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
+from outmetric.threads import in_threads
+
 Array = NDArray[Any]
 # A scalar Gram matrix: held in memory, or evaluated in row blocks each time it is multiplied.
 SampleGram = Array | LinearOperator
@@ -197,7 +199,7 @@ def row_blocks(rows: Callable[[slice], Array], shape: tuple[int, int], block_row
     parts: Sequence[slice] = [slice(start, start + block_rows) for start in range(0, shape[0], block_rows)]
 
     def multiply(other: Array) -> Array:
-        return np.concatenate([rows(part) @ other for part in parts])
+        return np.concatenate(list(in_threads(lambda part: rows(part) @ other, parts)))
 
     # scipy would otherwise learn the dtype by one multiplication, as dear as a whole pass over the kernel.
     return LinearOperator(shape=shape, matvec=multiply, matmat=multiply, dtype=np.dtype(np.float64))

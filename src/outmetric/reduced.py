@@ -132,20 +132,19 @@ class ReducedSolver(Solver):
         pull = self.regression_weight * parameters.T @ self.summary.cross
         return parameters.T @ self.coupled @ parameters - pull - pull.T + self.regression_weight * self.summary.squares
 
-    def terms(self, coefficients: Array, metric_factor: Array, output_matrix: Array | None, penalty: float) -> Terms:
-        solution = self.evaluate(coefficients, metric_factor, output_matrix)
-        metric = metric_factor.T @ metric_factor
-        parameters = self._parameters(coefficients, output_matrix)
+    def terms(self, evaluated: Solution, output_matrix: Array | None, penalty: float) -> Terms:
+        metric = evaluated.metric_factor.T @ evaluated.metric_factor
+        parameters = self.parameters(evaluated, output_matrix)
         near = 2 * self.collocation_weight * parameters.T @ self.summary.laplacian @ parameters
         return Terms(
-            roughness=0.5 * solution.squared_norm,
+            roughness=0.5 * evaluated.squared_norm,
             collocation=0.5 * float(np.vdot(metric, near)),
-            regression=0.5 * float(np.vdot(metric, solution.scatter - near)),
+            regression=0.5 * float(np.vdot(metric, evaluated.scatter - near)),
             penalty=penalty,
         )
 
     @abstractmethod
-    def _parameters(self, coefficients: Array, output_matrix: Array | None) -> Array:
+    def parameters(self, solution: Solution, output_matrix: Array | None) -> Array:
         """Theta of shape (r, m)."""
 
 
@@ -196,9 +195,8 @@ class ReducedSpectral(ReducedSolver):
         scale = float(np.linalg.norm(weights * self.rotated_targets)) or 1.0
         return replace(solution, residual=residual, relative_residual=residual / scale)
 
-    def _parameters(self, coefficients: Array, output_matrix: Array | None) -> Array:
-        output_matrix = self.output_matrix if output_matrix is None else output_matrix
-        return self.features.parts[0].parameters(coefficients) @ output_matrix
+    def parameters(self, solution: Solution, output_matrix: Array | None) -> Array:
+        return np.asarray(solution.coordinates @ (self.output_matrix if output_matrix is None else output_matrix))
 
 
 class ReducedDense(ReducedSolver):
@@ -253,5 +251,5 @@ class ReducedDense(ReducedSolver):
         columns = [part.parameters(coefficients[:, k : k + 1])[:, 0] for k, part in enumerate(self.features.parts)]
         return np.concatenate(columns)
 
-    def _parameters(self, coefficients: Array, output_matrix: Array | None) -> Array:
-        return self._spread(self._stacked(coefficients))
+    def parameters(self, solution: Solution, output_matrix: Array | None) -> Array:
+        return self._spread(solution.coordinates)

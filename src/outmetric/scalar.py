@@ -124,7 +124,8 @@ class Scalar:
         if self.function == "precomputed":
             return self.gram(X)
         n = n_points(X)
-        return operators.row_blocks(lambda part: self._values(X[part], X), (n, n), LAZY_ROWS)
+        evaluate = self.evaluator(X, np.float64)
+        return operators.row_blocks(lambda part: evaluate(X[part]), (n, n), LAZY_ROWS)
 
     def cross(self, X: Any, X_train: Any) -> Array:
         """The (n, n_train) matrix of kernel values between new points and training points."""

@@ -15,6 +15,7 @@ iterations, ``solve`` returns a `Solution` for given factors, ``coefficients`` c
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
@@ -31,6 +32,8 @@ from outmetric.targets import Coupling
 
 # Up to this many unknowns (samples x outputs) one Cholesky factorisation per iteration is cheaper than anything clever.
 DENSE_UNKNOWNS = 1500
+# From this many samples on, conjugate gradients that start from a good approximation overtake the reduction of a whole matrix.
+SPECTRAL_SAMPLES = 4000
 
 
 class Status(Enum):
@@ -72,6 +75,10 @@ class Solution:
         |f|^2 = <C, gram(C)>.
     energy : array of shape (m, m) or None
         C'K C, for separable kernels.
+    outputs : array of shape (n, m) or None
+        F, where it was computed by its definition.
+    image : array of shape (n, m) or None
+        W X, which the next step of an iterative solver can begin with.
     iterations : int
         1 for direct solvers.
     residual, relative_residual : float
@@ -84,6 +91,8 @@ class Solution:
     scatter: Array
     squared_norm: float
     energy: Array | None
+    outputs: Array | None = None
+    image: Array | None = None
     iterations: int = 1
     residual: float = 0.0
     relative_residual: float = 0.0
@@ -101,6 +110,10 @@ class Solver(ABC):
         ``start`` is a solution for nearby factors, for solvers that can begin there.
         """
 
+    def identity_energy(self, n_outputs: int) -> Array | None:
+        """C'K C of the map with L = I and B = I, for separable kernels."""
+        return self.solve(np.eye(n_outputs), np.eye(n_outputs)).energy
+
     @abstractmethod
     def coefficients(self, solution: Solution) -> Array:
         """C, with one row for each point that the map is made of."""
@@ -110,8 +123,8 @@ class Solver(ABC):
         """The solution's quantities by their definitions, for any coefficients: what a certificate may rest on."""
 
     @abstractmethod
-    def terms(self, coefficients: Array, metric_factor: Array, output_matrix: Array | None, penalty: float) -> Terms:
-        """The terms of the objective by their definitions, beside that of the factors alone."""
+    def terms(self, evaluated: Solution, output_matrix: Array | None, penalty: float) -> Terms:
+        """The terms of the objective for what `evaluate` returned, beside ``penalty``, the one of the factors alone."""
 
 
 class SampleSolver(Solver):
@@ -130,8 +143,13 @@ class SampleSolver(Solver):
 
     def evaluate(self, coefficients: Array, metric_factor: Array, output_matrix: Array | None = None) -> Solution:
         operator = self._operator(output_matrix)
-        left = coefficient_residual(coefficients, metric_factor, operator, self.targets, self.coupling)
-        outputs = operator.apply(coefficients)
+        factors = operator.kronecker_factors()
+        if factors is None:
+            outputs, energy = operator.apply(coefficients), None
+        else:
+            features = np.asarray(factors[0] @ coefficients)
+            outputs, energy = features @ factors[1], coefficients.T @ features
+        left = coefficient_residual(coefficients, metric_factor, outputs, self.targets, self.coupling)
         # In X = R^-1 C the equation reads X A^-1 + R' gram(R X) = lambda R^-1 Y.
         residual = np.linalg.norm(self.coupling.solve_factor(np.linalg.solve(metric_factor.T @ metric_factor, left.T).T))
         return Solution(
@@ -139,14 +157,16 @@ class SampleSolver(Solver):
             metric_factor=metric_factor,
             scatter=residual_scatter(outputs, self.targets, self.coupling),
             squared_norm=float(np.vdot(coefficients, outputs)),
-            energy=_energy(operator, coefficients),
+            energy=energy,
+            outputs=outputs,
             residual=float(residual),
             relative_residual=float(residual / (np.linalg.norm(self.whitened_targets) or 1.0)),
         )
 
-    def terms(self, coefficients: Array, metric_factor: Array, output_matrix: Array | None, penalty: float) -> Terms:
-        operator = self._operator(output_matrix)
-        return map_terms(coefficients, metric_factor, operator, self.targets, self.coupling, penalty)
+    def terms(self, evaluated: Solution, output_matrix: Array | None, penalty: float) -> Terms:
+        assert evaluated.outputs is not None
+        factor = evaluated.metric_factor
+        return map_terms(evaluated.coordinates, factor, evaluated.outputs, self.targets, self.coupling, penalty)
 
     def _operator(self, output_matrix: Array | None) -> GramOperator:
         if output_matrix is None:
@@ -215,6 +235,10 @@ class Tridiagonal:
         return product
 
     def solve_shifted(self, vectors: Array, shifts: Array, factors: Array) -> Array:
+        """Column k of the result solves (shifts[k] I + factors[k] W) x = vectors[:, k]."""
+        return self.rotate(self.solve_rotated(self.rotate(vectors), shifts, factors), back=True)
+
+    def solve_rotated(self, vectors: Array, shifts: Array, factors: Array) -> Array:
         """Column k of the result solves (shifts[k] I + factors[k] T) x = vectors[:, k]."""
         solved = np.empty_like(vectors)
         for k, (shift, factor) in enumerate(zip(shifts, factors, strict=True)):
@@ -248,7 +272,7 @@ class Spectral(SampleSolver):
         spectrum, basis = scipy.linalg.eigh(metric_factor @ output_matrix @ metric_factor.T)
         spectrum = spectrum.clip(min=0)  # L B L' is semi-definite by construction; this cuts round-off only
         turned = metric_factor.T @ basis
-        columns = self.system.solve_shifted(self.rotated_targets @ turned, np.ones(len(spectrum)), spectrum)
+        columns = self.system.solve_rotated(self.rotated_targets @ turned, np.ones(len(spectrum)), spectrum)
         energy = turned @ (columns.T @ self.system.multiply(columns)) @ turned.T
         whitened = columns @ basis.T
         return Solution(
@@ -309,13 +333,31 @@ class Dense(SampleSolver):
         return solution.coordinates
 
 
+class LowRank:
+    """A symmetric matrix W that is nearly Phi Phi', as a preconditioner: what is missing counts as its smallest eigenvalue."""
+
+    def __init__(self, whitened_features: Array) -> None:
+        spectrum, basis = np.linalg.eigh(whitened_features.T @ whitened_features)
+        kept = spectrum > len(spectrum) * np.finfo(np.float64).eps * spectrum[-1]
+        self.spectrum = spectrum[kept]
+        self.basis = whitened_features @ (basis[:, kept] / np.sqrt(self.spectrum))
+
+    def solve_shifted(self, vectors: Array, shifts: Array, factors: Array) -> Array:
+        """Column k is about the solution of (shifts[k] I + factors[k] W) x = vectors[:, k]."""
+        rest = 1 / (shifts + factors * self.spectrum[0])
+        inner = 1 / (shifts + np.multiply.outer(self.spectrum, factors)) - rest
+        return np.asarray(vectors * rest + self.basis @ (inner * (self.basis.T @ vectors)))
+
+
 class ConjugateGradient(SampleSolver):
     """Any kernel of any size, by conjugate gradients on X A^-1 + R' gram(R X) = lambda R^-1 Y, with C = R X.
 
-    The preconditioner solves the system without its coupling between outputs, a_kk X_k + W_k X_k with a = A^-1 and W_k the
-    whitened Gram matrix of output k, by one tridiagonalisation for each k. For a diagonal kernel the condition number then is at
-    most that of A^-1 scaled to unit diagonal: it does not depend on samples, weights or bandwidths. A kernel that is evaluated
-    in row blocks has no entries to reduce, and is solved without preconditioner.
+    The preconditioner knows the whitened Gram matrix W of a separable kernel, or W_k for each output of another, in one of two
+    forms. ``features`` Phi with K ~ Phi Phi', of landmarks say, give it approximately and cheaply: for a separable kernel the
+    condition number then is that of what the features miss; and ``guess``, the outputs of the map made of the features for given
+    L and B, is where each solution starts that has no better place. Otherwise matrices that are held in memory are
+    tridiagonalised: for a diagonal kernel the condition number then is at most that of A^-1 scaled to unit diagonal, whatever
+    samples, weights and bandwidths. Kernels that are evaluated in row blocks, without features, are solved without preconditioner.
     """
 
     name = "cg"
@@ -326,13 +368,20 @@ class ConjugateGradient(SampleSolver):
         coupling: Coupling,
         targets: Array,
         *,
+        features: Sequence[Array] | None = None,
+        guess: Callable[[Array, Array | None], Array] | None = None,
         tolerance: float = 1e-12,
         max_iterations: int = 2000,
     ) -> None:
         super().__init__(gram, coupling, targets)
+        self.guess = guess
         self.tolerance = tolerance
         self.max_iterations = max_iterations
-        self.systems = self._reduce_blocks()
+        self.systems: list[Tridiagonal | LowRank]
+        if features is not None:
+            self.systems = [LowRank(coupling.factor(phi, transpose=True)) for phi in features]
+        else:
+            self.systems = list(self._reduce_blocks())
 
     def _reduce_blocks(self) -> list[Tridiagonal]:
         factors = self.gram.kronecker_factors()
@@ -346,66 +395,101 @@ class ConjugateGradient(SampleSolver):
             if block is not None
         ]
 
+    def _start(self, metric_factor: Array, output_matrix: Array | None) -> Array:
+        """X to begin with: C = (lambda Y - P F) A for outputs F that are near, or zero."""
+        if self.guess is None:
+            return np.zeros_like(self.whitened_targets)
+        outputs = self.guess(metric_factor, output_matrix)
+        residual = self.whitened_targets - self.coupling.factor(outputs, transpose=True)
+        return np.asarray(residual @ (metric_factor.T @ metric_factor))
+
+    def identity_energy(self, n_outputs: int) -> Array | None:
+        # A penalty is made of it: two ways to compute it must agree closely.
+        tolerance, self.tolerance = self.tolerance, min(self.tolerance, 1e-10)
+        try:
+            return super().identity_energy(n_outputs)
+        finally:
+            self.tolerance = tolerance
+
     def solve(self, metric_factor: Array, output_matrix: Array | None = None, start: Solution | None = None) -> Solution:
         operator = self._operator(output_matrix)
+        factors = operator.kronecker_factors()
+        # For a separable kernel products are those of W = R'K R, and serve any output matrix; else those of the whole operator.
+        product = operator if factors is None else Kronecker(factors[0], np.eye(len(factors[1])))
+        mix = None if factors is None else factors[1]
         inverse_factor = np.linalg.inv(metric_factor)
         inverse_metric = inverse_factor @ inverse_factor.T
+        precondition = self._preconditioner(operator, metric_factor)
         target_norm = float(np.linalg.norm(self.whitened_targets))
 
         def smooth(unknowns: Array) -> Array:
-            """R' gram(R X), the whitened outputs."""
-            return self.coupling.factor(operator.apply(self.coupling.factor(unknowns)), transpose=True)
+            return self.coupling.factor(product.apply(self.coupling.factor(unknowns)), transpose=True)
 
-        unknowns = np.zeros_like(self.whitened_targets) if start is None else start.coordinates.copy()
-        outputs = smooth(unknowns)
-        residual = self.whitened_targets - unknowns @ inverse_metric - outputs
-        direction = preconditioned = self._precondition(residual, operator, inverse_metric)
-        product = np.vdot(residual, preconditioned)
+        def outputs(smoothed: Array) -> Array:
+            return smoothed if mix is None else smoothed @ mix
+
+        unknowns = self._start(metric_factor, output_matrix) if start is None else start.coordinates
+        known = None if start is None or factors is None else start.image
+        image = smooth(unknowns) if known is None else known
+        residual = self.whitened_targets - unknowns @ inverse_metric - outputs(image)
+        direction = preconditioned = precondition(residual)
+        along = np.vdot(residual, preconditioned)
         iterations = 0
         while np.linalg.norm(residual) > self.tolerance * target_norm and iterations < self.max_iterations:
             smoothed = smooth(direction)
-            image = direction @ inverse_metric + smoothed
-            curvature = np.vdot(direction, image)
+            applied = direction @ inverse_metric + outputs(smoothed)
+            curvature = np.vdot(direction, applied)
             if curvature <= 0:
                 raise ValueError(
                     f"the kernel is not positive semi-definite: a quadratic form of its Gram operator is {curvature:.3g}. Use a "
                     "positive semi-definite kernel."
                 )
-            step = product / curvature
+            step = along / curvature
             unknowns = unknowns + step * direction
-            outputs = outputs + step * smoothed
-            residual = residual - step * image
-            preconditioned = self._precondition(residual, operator, inverse_metric)
-            product, previous = np.vdot(residual, preconditioned), product
-            direction = preconditioned + (product / previous) * direction
+            residual = residual - step * applied
+            preconditioned = precondition(residual)
+            along, previous = np.vdot(residual, preconditioned), along
+            direction = preconditioned + (along / previous) * direction
             iterations += 1
         # The recursively updated residual drifts from the true one; report the true one.
-        outputs = smooth(unknowns)
-        remaining = float(np.linalg.norm(self.whitened_targets - unknowns @ inverse_metric - outputs))
+        if iterations:
+            image = smooth(unknowns)
+        smoothed = outputs(image)
+        remaining = float(np.linalg.norm(self.whitened_targets - unknowns @ inverse_metric - smoothed))
         return Solution(
             coordinates=unknowns,
             metric_factor=metric_factor,
-            scatter=self._scatter(self.whitened_targets - outputs),
-            squared_norm=float(np.vdot(unknowns, outputs)),
-            energy=_energy(operator, self.coupling.factor(unknowns)),
+            scatter=self._scatter(self.whitened_targets - smoothed),
+            squared_norm=float(np.vdot(unknowns, smoothed)),
+            energy=None if factors is None else unknowns.T @ image,
+            image=image,
             iterations=iterations,
             residual=remaining,
             relative_residual=remaining / target_norm if target_norm else 0.0,
         )
 
-    def _precondition(self, residual: Array, operator: GramOperator, inverse_metric: Array) -> Array:
-        shifts = np.diag(inverse_metric)
+    def _preconditioner(self, operator: GramOperator, metric_factor: Array) -> Callable[[Array], Array]:
+        """The inverse of X -> X A^-1 + R' gram(R X), exact or nearly so if the outputs do not mix."""
+        inverse_factor = np.linalg.inv(metric_factor)
+        shifts = np.diag(inverse_factor @ inverse_factor.T)
         if not self.systems:
-            return np.asarray(residual / shifts)
+            return lambda residual: np.asarray(residual / shifts)
         factors = operator.kronecker_factors()
         if factors is not None:
             (system,) = self.systems
-            return system.rotate(system.solve_shifted(system.rotate(residual), shifts, np.diag(factors[1])), back=True)
-        columns = [
-            system.rotate(system.solve_shifted(system.rotate(residual[:, k : k + 1]), shifts[k : k + 1], np.ones(1)), back=True)
-            for k, system in enumerate(self.systems)
-        ]
-        return np.concatenate(columns, axis=1)
+            # In the eigenbasis of L B L' the outputs do not mix: X A^-1 + W X B = H is Z + W Z L B L' = H L' with X = Z L.
+            spectrum, basis = scipy.linalg.eigh(metric_factor @ factors[1] @ metric_factor.T)
+            turned = metric_factor.T @ basis
+            ones = np.ones(len(spectrum))
+            return lambda residual: system.solve_shifted(residual @ turned, ones, spectrum.clip(min=0)) @ turned.T
+
+        def each(residual: Array) -> Array:
+            columns = [
+                system.solve_shifted(residual[:, k : k + 1], shifts[k : k + 1], np.ones(1)) for k, system in enumerate(self.systems)
+            ]
+            return np.concatenate(columns, axis=1)
+
+        return each
 
     def coefficients(self, solution: Solution) -> Array:
         return self.coupling.factor(solution.coordinates)
@@ -428,9 +512,11 @@ def _energy(operator: GramOperator, coefficients: Array) -> Array | None:
 def choose_solver(gram: GramOperator) -> tuple[type[SampleSolver], str]:
     """The solver for this operator and the reason in a few words."""
     factors = gram.kronecker_factors()
-    if factors is not None and not isinstance(factors[0], LinearOperator):
-        return Spectral, "the kernel is separable"
     n, _, m = gram.shape
+    if factors is not None and not isinstance(factors[0], LinearOperator):
+        if n > SPECTRAL_SAMPLES:
+            return ConjugateGradient, f"{n} samples are more than {SPECTRAL_SAMPLES}, and the kernel is separable"
+        return Spectral, "the kernel is separable"
     if factors is None and n * m <= DENSE_UNKNOWNS:
         return Dense, f"the kernel is not separable and the system is small ({n * m} unknowns)"
     if factors is not None:

@@ -61,10 +61,11 @@ class Record:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """The result of `alternate`: factors, the coefficients that are exact for them, and how they were reached."""
+    """The result of `alternate`: factors, the coefficients that are exact for them, what these give, and how they were reached."""
 
     coefficients: Array
     factors: Factors
+    evaluated: Solution
     history: tuple[Record, ...]
     status: Status
 
@@ -225,16 +226,17 @@ def alternate(
     tol: float,
     max_iter: int,
     on_iteration: Callable[[Record], None] = lambda record: None,
+    start: Factors | None = None,
 ) -> Trained:
     """Alternate the two exact steps until ``step.optimality`` is at most ``tol``; the objective never rises.
 
     Steps are extrapolated where that lowers the objective, and plain otherwise. Raises IllConditionedError if not even the first
     coefficient step can be solved; later trouble is told by the status. The last record is computed from the coefficients that are
-    returned, by the definitions.
+    returned, by the definitions. ``start`` are factors to begin with.
     """
     began = time.perf_counter()
     extrapolation = Extrapolation()
-    factors = step.start()
+    factors = step.start() if start is None else start
     solution = solver.solve(factors.metric_factor, factors.output_matrix)
     history: list[Record] = []
     while True:
@@ -267,7 +269,7 @@ def alternate(
     last = _record(len(history), step, factors, replace(final, iterations=solution.iterations), time.perf_counter() - began)
     if not last.optimality <= max(10 * history[-1].optimality, 10 * tol, OPTIMALITY_FLOOR):
         status = Status.ILL_CONDITIONED
-    return Trained(coefficients, factors, (*history[:-1], last), status)
+    return Trained(coefficients, factors, final, (*history[:-1], last), status)
 
 
 def _record(iteration: int, step: Step, factors: Factors, solution: Solution, seconds: float) -> Record:
