@@ -25,6 +25,7 @@ from outmetric.reduced import ClassSummary
 from outmetric.solvers import Status
 from outmetric.streams import Statistics
 from outmetric.targets import target_rank
+from outmetric.threads import in_threads
 from outmetric.votes import Score, neighbour_votes
 
 # Candidates that are trained together; more would not be faster.
@@ -180,12 +181,13 @@ def _evaluate_landmarks(task: Task, X: Any, y: Array, votes: _Votes) -> list[Res
     classes = np.unique(y)
     whole = Statistics(features, classes, total(slice(None)))
     gathered = None if _has_steps(estimator) else Gathered(metric, kernel, whole, landmarks, place)
-    results = []
-    for fold, (train, test) in zip(task.folds, task.splits, strict=True):
+
+    def score_fold(item: tuple[int, tuple[Array, Array]]) -> Result:
+        fold, (train, test) = item
         rng = np.random.default_rng(fold)
         voters, asked = _some(train, REFERENCE, rng), _some(test, VALIDATION, rng)
 
-        def maps(train: Array = train, voters: Array = voters, asked: Array = asked) -> Iterator[tuple[list[int], Maps]]:
+        def maps() -> Iterator[tuple[list[int], Maps]]:
             moments = total(train)
             present = moments[:, -1, -1] > 0
             summary = ClassSummary.make(moments[present], features)
@@ -196,8 +198,9 @@ def _evaluate_landmarks(task: Task, X: Any, y: Array, votes: _Votes) -> list[Res
 
             yield from _batches(clone(metric), task.group.members, summary.mean_degree, decompose, per_class=True)
 
-        results.append(_score(task, fold, maps, votes, voters, asked, X, gathered))
-    return results
+        return _score(task, fold, maps, votes, voters, asked, X, gathered)
+
+    return list(in_threads(score_fold, zip(task.folds, task.splits, strict=True)))
 
 
 def _some(rows: Array, most: int, rng: np.random.Generator) -> Array:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.optimize
-import scipy.sparse
+from scipy.linalg.blas import sgemm
 
 from outmetric.operators import Array, check_psd, psd_tolerance
 from outmetric.scalar import Scalar, n_points
@@ -25,7 +25,7 @@ CHOICES = ("uniform", "kmeans++", "leverage")
 # Whitening each row takes twice the time of the products. In single precision it is left until after the products. These resolve
 # eigenvalues of K_zz only down to a share of the largest among their columns, so the leading directions are turned out of the way
 # of the others first; and the kernel values themselves resolve no more than the finer share of the largest of all.
-COARSE, FINE, LEADING = 5e-6, 1e-8, 64
+CLEAR, COARSE, FINE, LEADING = 1e-3, 5e-6, 1e-8, 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,9 @@ class Landmarks:
         kept = spectrum > len(gram) * np.finfo(np.float64).eps * spectrum[-1]
         turn = None
         if single and 3 * int(kept.sum()) > len(gram):
-            leading = min(LEADING, len(gram) // 8)
+            # As many leading directions as hide others, so that those left resolve the smallest.
+            smallest = max(spectrum[0], FINE * spectrum[-1])
+            leading = int(np.clip(np.sum(CLEAR * spectrum > smallest), 1, min(LEADING, len(gram) // 8)))
             kept = spectrum > max(FINE * spectrum[-1], COARSE * spectrum[-1 - leading])
             turn = _block_reflector(basis[:, ::-1][:, :leading])
         dtype = np.dtype(np.float64 if turn is None else np.float32)
@@ -96,8 +98,8 @@ class Landmarks:
     @cached_property
     def _single(self) -> tuple[Array, ...]:
         """What rows are multiplied by, in the precision of blocks."""
-        matrices = (self.whitening,) if self.turn is None else (self.turn[0] @ self.turn[1], self.turn[0].T)
-        return tuple(np.ascontiguousarray(matrix, dtype=self.dtype) for matrix in matrices)
+        matrices = (self.whitening,) if self.turn is None else (self.turn[0] @ self.turn[1], self.turn[0])
+        return tuple(np.asfortranarray(matrix, dtype=self.dtype) for matrix in matrices)
 
     @cached_property
     def _turned_whitening(self) -> Array:
@@ -116,8 +118,9 @@ class Landmarks:
         values = np.asarray(self._values(X), dtype=self.dtype)
         if self.turn is None:
             return np.asarray(values @ self._single[0])
-        values -= (values @ self._single[0]) @ self._single[1]
-        return values
+        # values -= values V T V', in place: a temporary array of this size costs more than the product.
+        turned = sgemm(-1.0, self._single[1], (values @ self._single[0]).T, 1.0, values.T, overwrite_c=1)
+        return np.asarray(turned.T)
 
     def features(self, X: Any) -> Array:
         """phi(x) for each row, shape (n, r), in double precision."""

@@ -32,8 +32,9 @@ Block = tuple[Any, Array, Array | None]
 def gather(features: Features, blocks: Iterable[Block], n_extra: int = 0) -> dict[int, Array]:
     """The moment matrix of each cell that occurs, (w, w) with w = features.width + 1 + n_extra, before whitening."""
     width = features.width + 1 + n_extra
+    row_size = width * features.dtype.itemsize
     cells: dict[int, Array] = {}
-    for cell, product in in_threads(lambda part: (part[0], _product(features, *part[1:])), collect(blocks, width)):
+    for cell, product in in_threads(lambda part: (part[0], _product(features, *part[1:])), collect(blocks, row_size)):
         if cell not in cells:
             require_memory(
                 8.0 * width**2,
@@ -46,18 +47,30 @@ def gather(features: Features, blocks: Iterable[Block], n_extra: int = 0) -> dic
 
 
 def _product(features: Features, X: Any, extra: Array | None) -> Array:
-    columns = [*features.evaluate(X), np.ones((n_points(X), 1), dtype=features.dtype)]
+    columns = features.evaluate(X)
     if extra is not None:
         columns.append(extra.astype(features.dtype))
-    block = np.concatenate(columns, axis=1)
-    product = block.T @ block
+    block = columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1)
+    constant = features.width
+    others = np.delete(np.arange(block.shape[1] + 1), constant)
+    product = np.empty((len(others) + 1,) * 2, dtype=features.dtype)
+    product[constant, constant] = len(block)
+    product[constant, others] = product[others, constant] = np.ones(len(block), dtype=features.dtype) @ block
+    inner = block.T @ block
+    if len(columns) == 1:
+        product[:constant, :constant] = inner
+    else:
+        product[np.ix_(others, others)] = inner
     if not np.isfinite(product).all():
         raise ValueError("the kernel has values that are NaN or infinite, or overflow; rescale the data or change the kernel.")
-    return np.asarray(product)
+    return product
 
 
-def collect(blocks: Iterable[Block], width: int) -> Iterator[tuple[int, Any, Array | None]]:
-    """Rows of one cell at a time, as many as make a fast product, in an order that depends on the blocks only."""
+def collect(blocks: Iterable[Block], row_size: int) -> Iterator[tuple[int, Any, Array | None]]:
+    """Rows of one cell at a time, as many as make a fast product, in an order that depends on the blocks only.
+
+    ``row_size`` is the number of bytes that a row takes when it is evaluated.
+    """
     waiting: dict[int, list[tuple[Any, Array | None]]] = {}
 
     def flush(cell: int) -> tuple[int, Any, Array | None]:
@@ -71,7 +84,7 @@ def collect(blocks: Iterable[Block], width: int) -> Iterator[tuple[int, Any, Arr
         present = np.unique(codes).tolist()
         seen.update(present)
         row_bytes = 8.0 * (X.shape[1] if getattr(X, "ndim", 1) == 2 else 1)
-        enough = int(max(64, min(BLOCK_BYTES / (8 * width), WAITING_BYTES / (row_bytes * len(seen)))))
+        enough = int(max(64, min(BLOCK_BYTES / row_size, WAITING_BYTES / (row_bytes * len(seen)))))
         order = np.argsort(codes, kind="stable")
         ends = np.searchsorted(codes[order], present, side="right")
         for cell, start, end in zip(present, [0, *ends[:-1]], ends, strict=True):

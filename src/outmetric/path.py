@@ -106,12 +106,15 @@ class Decomposition:
         return Maps(*self._coordinates(batch, step, learned), converged, self.round_off * strength < SOUND)
 
     def _coordinates(self, batch: _Batch, step: BatchStep, learned: Array) -> tuple[Array, Array]:
+        gain = self._gain(batch, step, learned)
+        return self.to_train @ gain, self.to_new @ gain
+
+    def _gain(self, batch: _Batch, step: BatchStep, learned: Array) -> Array:
+        """V'R_1^-1 G with G = R D A and R = sqrt(lambda) R_1, times L' for model 1: its coordinates are F L'."""
         weights = step.weigh(learned)
         residual = batch.solve(weights)
         scale = np.sqrt(batch.regression_weights)[:, None, None]
-        # G = R D A with R = sqrt(lambda) R_1; coordinates are F L' (model 1) or F (model 2).
-        gain = scale * (residual.coordinates @ (residual.basis.transpose(0, 2, 1) @ weights @ step.metric(learned)))
-        return self.to_train @ gain, self.to_new @ gain
+        return np.asarray(scale * (residual.coordinates @ (residual.basis.transpose(0, 2, 1) @ weights @ step.metric(learned))))
 
 
 class ReducedDecomposition(Decomposition):
@@ -133,8 +136,12 @@ class ReducedDecomposition(Decomposition):
         self.round_off = max(0.0, -float(spectrum[0]))
         self.spectrum, self.basis = spectrum[kept], basis[:, kept]
         self.roots = np.sqrt(self.spectrum)
+        self.to_train, self.to_new = train, new
+
+    def _coordinates(self, batch: _Batch, step: BatchStep, learned: Array) -> tuple[Array, Array]:
         # F = Phi Theta, Theta = Gamma A and Gamma = V diag(w)^(1/2) V'D.
-        self.to_train, self.to_new = (points @ (self.basis * self.roots) for points in (train, new))
+        parameters = (self.basis * self.roots) @ self._gain(batch, step, learned)
+        return self.to_train @ parameters, self.to_new @ parameters
 
     def squares(self, targets: Array) -> Array:
         return (self.summary.counts[:, None] * targets).T @ targets

@@ -67,8 +67,8 @@ class ClassSummary:
         width = features.width
         counts = np.rint(moments[:, width, width])
         sums = moments[:, :width, width]
-        gram = moments[:, :width, :width].sum(axis=0)
-        laplacian = np.einsum("k,kij->ij", counts, moments[:, :width, :width]) - sums.T @ sums
+        gram = moments.sum(axis=0)[:width, :width]
+        laplacian = np.tensordot(counts, moments, 1)[:width, :width] - sums.T @ sums
         return cls(features.whiten_both(gram), features.whiten_both(laplacian), features.whiten(sums.T).T, counts)
 
     @property

@@ -208,8 +208,7 @@ class _Gaussians:
         np.subtract(X, self.origin, out=augmented[:, :-2], casting="same_kind")
         np.einsum("ij,ij->i", augmented[:, :-2], augmented[:, :-2], out=augmented[:, -2])
         augmented[:, -1] = 1
-        values = augmented @ self.factors
-        np.minimum(values, 0, out=values)
+        values = augmented @ self.factors  # above zero by round-off at most
         return np.asarray(np.exp(values, out=values), dtype=self.dtype)
 
 
