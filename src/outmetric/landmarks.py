@@ -255,21 +255,23 @@ def _spread_out(columns: Any, diagonal: Array, count: int, rng: np.random.Genera
 
 
 def _leverage_scores(columns: Any, diagonal: Array, count: int, rng: np.random.Generator) -> Array:
-    """Ridge leverage scores [K (K + alpha I)^-1]_ii, estimated from a uniform pilot; alpha makes them sum to about count/2."""
-    n = len(diagonal)
-    pilot = rng.choice(n, count, replace=False)
+    """Ridge leverage scores [K (K + alpha I)^-1]_ii; alpha makes them sum to about count/2.
+
+    K is taken for that of the features of a uniform pilot; what a point has beyond these counts as a direction of its own.
+    """
+    pilot = rng.choice(len(diagonal), count, replace=False)
     cross = columns(pilot)
-    gram = (cross[pilot] + cross[pilot].T) / 2
-    share = count / n
-    spectrum = np.linalg.eigvalsh(gram).clip(min=0) / share  # about the eigenvalues of K
+    spectrum, basis = np.linalg.eigh((cross[pilot] + cross[pilot].T) / 2)
+    kept = spectrum > len(spectrum) * np.finfo(np.float64).eps * spectrum[-1]
+    phi = cross @ (basis[:, kept] / np.sqrt(spectrum[kept]))
+    beyond = (diagonal - np.sum(phi**2, axis=1)).clip(min=0)
+    weights, turn = np.linalg.eigh(phi.T @ phi)
+    weights = weights.clip(min=0)
 
     def excess(log_ridge: float) -> float:
-        ridge = np.exp(log_ridge)
-        return float(np.sum(spectrum / (spectrum + ridge)) - count / 2)
+        return float(np.sum(weights / (weights + np.exp(log_ridge))) - count / 2)
 
-    top = float(spectrum[-1])
-    low, high = np.log(top) - 32, np.log(top) + np.log(count) + 1
-    ridge = float(np.exp(scipy.optimize.brentq(excess, low, high))) if excess(low) > 0 else float(np.exp(low))
-    gram[np.diag_indices_from(gram)] += ridge * share
-    half = scipy.linalg.solve_triangular(scipy.linalg.cholesky(gram, lower=True), cross.T, lower=True)
-    return np.asarray(((diagonal - np.sum(half**2, axis=0)) / ridge).clip(0, 1))
+    low, high = np.log(weights[-1]) - 32, np.log(weights[-1]) + np.log(count) + 1
+    ridge = float(np.exp(scipy.optimize.brentq(excess, low, high) if excess(low) > 0 else low))
+    within = np.sum((phi @ turn) ** 2 / (weights + ridge), axis=1)
+    return np.asarray(within + beyond / (beyond + ridge))
