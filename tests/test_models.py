@@ -17,6 +17,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.neighbors import KNeighborsClassifier
 
 from outmetric import FixedKernelMetric, LearnedKernelMetric, Status, kernels
+from outmetric.datasets import make_waveform
 
 MODELS = [FixedKernelMetric, LearnedKernelMetric]
 
@@ -360,3 +361,29 @@ def test_an_estimator_survives_pickling_into_another_process(model, iris, tmp_pa
         "m = pickle.load(open(sys.argv[1], 'rb')); assert np.array_equal(m.transform(d['X']), d['expected'])"
     )
     subprocess.run([sys.executable, "-c", code, tmp_path / "model.pkl", tmp_path / "data.npz"], check=True)
+
+
+@pytest.mark.parametrize("model", [FixedKernelMetric, LearnedKernelMetric])
+@pytest.mark.parametrize("settings", [{}, {"similarity": lambda y: (y[:, None] == y) * 1.0}, {"kernel": "laplacian"}])
+def test_conjugate_gradients_reach_the_optimum_of_the_spectral_solver(model, settings, monkeypatch):
+    """With more than 1000 samples landmarks precondition and start them; also if the kernel is never held."""
+    X, y = make_waveform(1100, random_state=0)
+    plain = model(bandwidth=5.0, solver="spectral", tol=1e-6, **settings).fit(X, y)
+    monkeypatch.setattr("outmetric.fitting.LANDMARKS", 200)
+    held = model(bandwidth=5.0, solver="cg", tol=1e-6, **settings).fit(X, y)
+    assert held.status_ is Status.CONVERGED
+    assert held.objective_ == pytest.approx(plain.objective_, rel=1e-6)
+    np.testing.assert_allclose(held.transform(X), plain.transform(X), atol=2e-3)
+    assert sum(record.solver_iterations for record in held.history_) < 100
+    monkeypatch.setattr("outmetric.fitting.available_memory", lambda: 1e6)
+    lazy = model(bandwidth=5.0, solver="cg", tol=1e-6, **settings).fit(X, y)
+    np.testing.assert_allclose(lazy.transform(X), held.transform(X), atol=1e-6)
+
+
+def test_many_samples_are_solved_by_conjugate_gradients(monkeypatch):
+    X, y = make_waveform(1100, random_state=0)
+    monkeypatch.setattr("outmetric.fitting.SPECTRAL_SAMPLES", 1000)
+    monkeypatch.setattr("outmetric.solvers.SPECTRAL_SAMPLES", 1000)
+    fitted = LearnedKernelMetric(tol=1e-6).fit(X, y)
+    assert fitted.solver_ == "cg"
+    assert fitted.solver_reason_.startswith("1100 samples")

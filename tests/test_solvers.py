@@ -137,3 +137,59 @@ def test_spectral_needs_structure():
     solver = Dense(gram_operators(problem.X, 2)["diagonal"][0], problem.coupling, problem.Y)
     with pytest.raises(TypeError, match="separable"):
         solver.solve(np.eye(2), np.eye(2))
+
+
+class TestConjugateGradientsFromFeatures:
+    """Features precondition and start; the solution must not depend on them."""
+
+    @pytest.mark.parametrize("similarity", PROBLEMS)
+    @pytest.mark.parametrize("kind", ["separable", "rank-one output matrix", "diagonal", "lazy"])
+    @pytest.mark.parametrize("columns", [1, 5, 12])
+    def test_the_solution_is_that_of_the_naive_system(self, similarity, kind, columns):
+        problem = PROBLEMS[similarity](n=12, m=3)
+        gram, blocks = gram_operators(problem.X, 3)[kind]
+        L = metric_factor(3)
+        matrices = [blocks[:, :, k, k] for k in range(3)] if kind == "diagonal" else [gaussian_gram(problem.X)]
+        features = []
+        for K in matrices:
+            spectrum, basis = np.linalg.eigh(K)
+            features.append((basis * np.sqrt(spectrum.clip(min=0)))[:, -columns:])
+        wrong = np.random.default_rng(0).normal(size=problem.Y.shape)
+        solver = ConjugateGradient(gram, problem.coupling, problem.Y, features=features, guess=lambda L, B: wrong)
+        expected = oracles.coefficient_step(blocks, L, problem.Y, problem.S, *problem.weights)
+        found = solver.coefficients(solver.solve(L))
+        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8 * np.abs(expected).max())
+
+    def test_complete_features_need_one_iteration(self):
+        problem = PROBLEMS["classes"](n=40, m=2)
+        K = gaussian_gram(problem.X)
+        spectrum, basis = np.linalg.eigh(K)
+        features = [basis * np.sqrt(spectrum.clip(min=0))]
+        gram = operators.Kronecker(K, output_matrix(2))
+        assert (
+            ConjugateGradient(gram, problem.coupling, problem.Y, features=features, tolerance=1e-8).solve(-np.eye(2)).iterations
+            <= 2
+        )
+        assert (
+            ConjugateGradient(
+                operators.Kronecker(operators.row_blocks(lambda part: K[part], K.shape, 9), output_matrix(2)),
+                problem.coupling,
+                problem.Y,
+                tolerance=1e-8,
+            )
+            .solve(-np.eye(2))
+            .iterations
+            > 5
+        )  # without
+
+    def test_a_known_image_saves_a_product(self):
+        problem = PROBLEMS["classes"](n=30, m=2)
+        K, products = gaussian_gram(problem.X), []
+        lazy = operators.row_blocks(lambda part: products.append(1) or K[part], K.shape, 30)
+        solver = ConjugateGradient(operators.Kronecker(lazy, np.eye(2)), problem.coupling, problem.Y)
+        first = solver.solve(np.eye(2), np.eye(2))
+        products.clear()
+        again = solver.solve(np.eye(2), np.eye(2), start=first)
+        assert again.iterations == 0
+        assert not products
+        np.testing.assert_allclose(again.energy, first.energy)
