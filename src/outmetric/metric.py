@@ -14,6 +14,7 @@ import numpy as np
 from outmetric.kernels import MatrixKernel
 from outmetric.operators import Array
 from outmetric.scalar import n_points
+from outmetric.threads import in_threads
 
 # Kernel values evaluated at once in `map`: enough for fast matrix products, little beside the data.
 BLOCK_BYTES = 2**25
@@ -82,10 +83,14 @@ class OutputMetric(Metric):
         outputs = np.empty((n_points(X), self.coefficients.shape[1]), dtype=_float_dtype(X))
         kernel_values = max(1, len(self.kernel.scalars)) * len(self.coefficients)
         block = max(1, BLOCK_BYTES // (8 * kernel_values))
-        for start in range(0, len(outputs), block):
-            part = slice(start, start + block)
+
+        def fill(part: slice) -> None:
             cross = self.kernel.cross(X[part], self.points, outputs.shape[1])
             outputs[part] = cross.apply(self.coefficients) + self.offset
+
+        parts = [slice(start, start + block) for start in range(0, len(outputs), block)]
+        for _ in in_threads(fill, parts) if len(parts) > 1 else map(fill, parts):
+            pass
         return outputs
 
     def _sample(self, x: Any) -> Any:
