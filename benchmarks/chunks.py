@@ -19,7 +19,7 @@ def fit(X: object, y: object) -> LearnedKernelMetric:
 def main() -> None:
     X, y = clusters(ROWS, 1)
     rows = []
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster):
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster):
         lazy = da.from_array(X, chunks=(ROWS // 20, X.shape[1])).persist()
         targets = da.from_array(y, chunks=ROWS // 20).persist()
         wait([lazy, targets])

@@ -107,7 +107,7 @@ def test_a_worker_that_dies_changes_nothing(wave, tmp_path):
             os.kill(os.getpid(), signal.SIGKILL)
         return block
 
-    settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
+    settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
     with LocalCluster(**settings) as cluster, Client(cluster):
         lazy = da.from_array(X, chunks=(150, 21)).map_blocks(deadly, dtype=float, meta=np.empty((0, 0)))
         fitted = LearnedKernelMetric(n_landmarks=60, random_state=0).fit(lazy, y)

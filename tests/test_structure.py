@@ -44,6 +44,7 @@ LAYERS = [
     "baselines.lmnn",
     "baselines.itml",
     "datasets",
+    "tables",
     "plots",
     "paper.protocol",
     "paper.runner",

@@ -123,6 +123,9 @@ def _split(y: Any, lengths: list[int]) -> list[Any]:
         raise ValueError("fit requires y to be passed, but the target y is None: give class labels or real targets.")
     if is_dask(y):
         if hasattr(y, "to_dask_array"):
+            parts = list(y.to_delayed())
+            if _lengths(parts) == lengths:
+                return parts
             y = y.to_dask_array(lengths=True)
         elif any(np.isnan(length) for length in y.chunks[0]):
             y = y.compute_chunk_sizes()

@@ -16,13 +16,14 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 
-from outmetric import __version__, plots
+from outmetric import __version__, plots, tables
 from outmetric.datasets import DataError, make_waveform
 from outmetric.models import FixedKernelMetric, LearnedKernelMetric
 from outmetric.operators import Array
 from outmetric.paper import protocol, report, runner
 from outmetric.paper.protocol import Trial
 from outmetric.paper.runner import Result, State, Store
+from outmetric.tables import TableError, TableFile
 
 try:
     import typer
@@ -162,6 +163,66 @@ def _store(folder: Path, known: Path | None) -> Store:
         return Store(folder, known)
     except (OSError, ValueError) as error:
         raise typer.BadParameter(str(error)) from error
+
+
+@app.command()
+def embed(
+    data: Annotated[Path, typer.Argument(help="A table: CSV (also .csv.gz) or Parquet, of any size.")],
+    target: Annotated[str, typer.Option("--target", "-t", help="The column with the classes.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the coordinates go: .csv or .parquet.")],
+    landmarks: Annotated[int, typer.Option(min=1, help="How many landmarks the map is made of.")] = 1000,
+    components: Annotated[int | None, typer.Option(min=1, help="Dimensions. Default: classes - 1.")] = None,
+    bandwidth: Annotated[str, typer.Option(help="Of the Gaussian kernel: a number, or such as '0.5*median'.")] = "median",
+    weight: Annotated[float, typer.Option(help="regression_weight: 0.1 for noisy classes, 100 for clean ones.")] = 3.0,
+    leave_out: Annotated[str, typer.Option(help="Columns to ignore, with commas between them.")] = "",
+    seed: Annotated[int, typer.Option(help="For the choice of landmarks.")] = 0,
+    dask: Annotated[str | None, typer.Option(help="Address of a Dask scheduler to gather statistics on (Parquet or CSV).")] = None,
+) -> None:
+    """Learn a metric from a table that need not fit in memory, and write the coordinates of its rows.
+
+    The table is read in blocks: once for the scale of its features, once for landmarks, once to learn, once to map. Euclidean
+    distance between coordinates is the learned metric. For example:
+
+    outmetric embed flights.parquet --target delayed --landmarks 500 -o coordinates.parquet
+    """
+    began = time.perf_counter()
+    try:
+        table = TableFile.open(data, target, [name for name in leave_out.split(",") if name])
+        tables.check_output(output)
+        mean, spread = table.moments()
+        model = LearnedKernelMetric(
+            components,
+            bandwidth=float(bandwidth) if bandwidth.replace(".", "", 1).isdigit() else bandwidth,
+            regression_weight=weight,
+            solver="nystroem",
+            n_landmarks=landmarks,
+            random_state=seed,
+        )
+        if dask is None:
+            model.fit(lambda: table.scaled(mean, spread))
+        else:
+            _fit_on_dask(model, table, mean, spread, dask)
+        names = [f"x{k + 1}" for k in range(model.coefficients_.shape[1])]
+        coordinates = ((*model.transform(X).T, y) for X, y in table.scaled(mean, spread))
+        rows = tables.write_blocks(output, [*names, target], coordinates)
+    except (TableError, ValueError, ImportError, MemoryError) as error:
+        raise typer.BadParameter(str(error)) from error
+    taken = time.perf_counter() - began
+    print(f"{rows} rows, {len(table.features)} features, {model.n_landmarks_} landmarks; {taken:.1f} s: {output}", file=sys.stderr)
+
+
+def _fit_on_dask(model: LearnedKernelMetric, table: TableFile, mean: Array, spread: Array, address: str) -> None:
+    try:
+        import dask.dataframe
+        from distributed import Client
+    except ImportError as error:
+        raise ImportError("running on a Dask cluster needs dask: pip install 'outmetric[dask]'") from error
+    client: Any = Client
+    with client(address):
+        read = dask.dataframe.read_csv if ".csv" in table.path.suffixes else dask.dataframe.read_parquet
+        frame = read(str(table.path.resolve()))
+        features = (frame[list(table.features)] - mean) / spread
+        model.fit(features.to_dask_array(lengths=True), frame[table.target])
 
 
 @paper_app.command("run")

@@ -1,0 +1,158 @@
+"""Tables in files, read and written in blocks: CSV and Parquet through pyarrow, which is imported here only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from outmetric.operators import Array
+
+# Rows read at once.
+ROWS = 2**16
+FORMATS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
+
+
+class TableError(ValueError):
+    """A table that cannot be read, or not be used as it is; the message says what to do."""
+
+
+@dataclass(frozen=True, eq=False)
+class TableFile:
+    """A table with numeric columns and one target column, which is never held whole.
+
+    Examples
+    --------
+    >>> TableFile.open("points.csv", "label").blocks  # doctest: +SKIP
+    <bound method TableFile.blocks of ...>
+    """
+
+    path: Path
+    target: str
+    features: tuple[str, ...]
+
+    @classmethod
+    def open(cls, path: Path | str, target: str, leave_out: Sequence[str] = ()) -> TableFile:
+        """Look at the header; columns that are not numbers are an error that names them."""
+        path = Path(path)
+        schema = _dataset(path).schema
+        twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
+        if twice:
+            raise TableError(f"{path} has several columns named {', '.join(twice)}; rename them.")
+        missing = [name for name in (target, *leave_out) if name not in schema.names]
+        if missing:
+            raise TableError(f"{path} has no column {missing[0]!r}; it has: {', '.join(schema.names[:20])}.")
+        features = [name for name in schema.names if name != target and name not in leave_out]
+        if not features:
+            raise TableError(f"{path} has no columns beside {target!r}.")
+        types = _arrow().types
+        wrong = [name for name in features if not (types.is_integer(kind := schema.field(name).type) or types.is_floating(kind))]
+        if wrong:
+            raise TableError(f"{path}: not numbers: {', '.join(wrong[:20])}. Encode these columns, or leave them out.")
+        return cls(path, target, tuple(features))
+
+    def blocks(self) -> Iterator[tuple[Array, Array]]:
+        """(X, y) for some rows at a time."""
+        arrow = _arrow()
+        columns = [*self.features, self.target]
+        try:
+            batches = _dataset(self.path).to_batches(columns=columns, batch_size=ROWS, batch_readahead=1, fragment_readahead=1)
+            for batch in batches:
+                if not batch.num_rows:
+                    continue
+                gaps = [name for name, column in zip(columns, batch.columns, strict=True) if column.null_count]
+                if gaps:
+                    raise TableError(f"{self.path} has missing values in {', '.join(gaps)}; fill them, or leave the columns out.")
+                values = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
+                single = all(value.dtype == np.float32 for value in values[:-1])
+                yield np.stack(values[:-1], axis=1, dtype=np.float32 if single else np.float64), values[-1]
+        except (arrow.lib.ArrowException, OSError) as error:
+            raise TableError(f"{self.path} cannot be read: {error}") from error
+
+    def scaled(self, mean: Array, spread: Array) -> Iterator[tuple[Array, Array]]:
+        """The blocks with standardised features."""
+        for X, y in self.blocks():
+            yield ((X - mean) / spread).astype(X.dtype), y
+
+    def moments(self) -> tuple[Array, Array]:
+        """Mean and standard deviation of each feature (1 for constant ones), in one pass over the file."""
+        count, mean, squares = 0, np.zeros(len(self.features)), np.zeros(len(self.features))
+        with np.errstate(over="ignore", invalid="ignore"):  # told below
+            for X, _ in self.blocks():
+                own = X.mean(axis=0, dtype=np.float64)
+                shift = own - mean
+                total = count + len(X)
+                squares += ((X - own) ** 2).sum(axis=0) + shift**2 * (count * len(X) / total)
+                mean += shift * (len(X) / total)
+                count = total
+        if not count:
+            raise TableError(f"{self.path} has no rows.")
+        if not np.isfinite(squares).all():
+            wrong = [name for name, value in zip(self.features, squares, strict=True) if not np.isfinite(value)]
+            raise TableError(f"{self.path} has NaN, infinite or huge values in {', '.join(wrong)}.")
+        spread = np.sqrt(squares / count)
+        return mean, np.where(spread > 0, spread, 1.0)
+
+
+def check_output(path: Path) -> None:
+    """Raise TableError if a table could not be written there."""
+    _format(path)
+    if not path.parent.is_dir():
+        raise TableError(f"there is no folder {path.parent} to write {path.name} to.")
+
+
+def write_blocks(path: Path, names: Sequence[str], blocks: Iterable[Sequence[Any]]) -> int:
+    """Write columns block by block to a CSV or Parquet file, whole or not at all; returns the number of rows."""
+    arrow = _arrow()
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    kind = _format(path)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    rows, writer = 0, None
+    try:
+        for block in blocks:
+            batch = arrow.table({name: np.asarray(column) for name, column in zip(names, block, strict=True)})
+            if writer is None:
+                make: Callable[..., Any] = pyarrow.csv.CSVWriter if kind == "csv" else pyarrow.parquet.ParquetWriter
+                writer = make(str(partial), batch.schema)
+            writer.write_table(batch)
+            rows += batch.num_rows
+        if writer is not None:
+            writer.close()
+            partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return rows
+
+
+def _dataset(path: Path) -> Any:
+    arrow = _arrow()
+    import pyarrow.dataset
+
+    if not path.exists():
+        raise TableError(f"there is no file {path}.")
+    try:
+        return pyarrow.dataset.dataset(str(path), format=_format(path))
+    except (arrow.lib.ArrowException, OSError, ValueError) as error:
+        raise TableError(f"{path} cannot be read: {error}") from error
+
+
+def _format(path: Path) -> str:
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    found = next((FORMATS[suffix] for suffix in reversed(suffixes[-2:]) if suffix in FORMATS), None)
+    if found is None:
+        raise TableError(f"{path}: only {', '.join(FORMATS)} files are known here (CSV also compressed, .csv.gz).")
+    return found
+
+
+def _arrow() -> Any:
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise ImportError("tables in files need one more package: pip install 'outmetric[tables]'") from error
+    return pyarrow
