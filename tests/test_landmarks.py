@@ -3,18 +3,32 @@
 import pickle
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import oracles
 import pytest
 import scipy.sparse
 from sklearn.base import clone
-from sklearn.datasets import load_iris, load_wine
+from sklearn.datasets import load_iris, load_wine, make_blobs
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import RepeatedStratifiedKFold, ShuffleSplit
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
 
-from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricSearchCV, evaluation, fitting, kernels, landmarks, moments
+from outmetric import (
+    FixedKernelMetric,
+    LearnedKernelMetric,
+    MetricSearchCV,
+    evaluation,
+    fitting,
+    kernels,
+    landmarks,
+    moments,
+    threads,
+)
 from outmetric.scalar import Scalar
 from outmetric.solvers import Status
 
@@ -35,6 +49,10 @@ def approximated(kernel, X, Z):
 
 def same_words(s, t):
     return float(len(set(s) & set(t)))
+
+
+def dot(x, z):
+    return float(x @ z)
 
 
 def near(one, other, tolerance=1e-8):
@@ -209,31 +227,50 @@ class TestChoice:
             LearnedKernelMetric(kernel=lambda x, z: -float(x @ z), n_landmarks=50).fit(X, y)
 
 
-class TestSinglePrecision:
-    def data(self, n=3000):
-        rng = np.random.default_rng(0)
-        X = rng.normal(size=(n, 6))
-        return X, (X[:, 0] * X[:, 1] + X[:, 2] > 0).astype(int)
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(11000, 12))
+    return X, (X[:, 0] * X[:, 1] + X[:, 2] > 0).astype(int)
 
+
+class TestSinglePrecision:
     @pytest.mark.parametrize("model", MODELS)
-    def test_it_is_close_to_double_precision(self, model):
-        X, y = self.data()
-        fits = [model(n_landmarks=100, random_state=0).fit(X.astype(dtype), y) for dtype in (np.float64, np.float32)]
+    def test_it_is_close_to_double_precision(self, model, data, monkeypatch):
+        X, y = data
+        made = []
+        plain = landmarks.Landmarks.make.__func__
+        monkeypatch.setattr(
+            landmarks.Landmarks, "make", classmethod(lambda cls, *a, **k: made.append(plain(cls, *a, **k)) or made[-1])
+        )
+        settings = {"n_landmarks": 520, "random_state": 0, "bandwidth": "0.7*median", "regression_weight": 100.0}
+        fits = [model(**settings).fit(X.astype(dtype), y) for dtype in (np.float64, np.float32)]
+        assert [part.turn is None for part in made] == [True, False]
         assert all(fit.status_ is Status.CONVERGED for fit in fits)
         near(fits[1].transform(X), fits[0].transform(X), 1e-3)
 
+    def test_a_steep_spectrum_stays_in_double_precision(self):
+        """Smooth kernels in few dimensions: their small eigenvalues would drown in round-off."""
+        rng = np.random.default_rng(0)
+        y = rng.integers(3, size=12000)
+        X = (rng.normal(size=(12000, 2)) + 2 * y[:, None]).astype(np.float32)
+        for count in (20, 520):
+            fits = [LearnedKernelMetric(n_landmarks=count, random_state=0).fit(X.astype(kind), y) for kind in (np.float32, float)]
+            assert fits[0].status_ is Status.CONVERGED
+            near(fits[0].transform(X[:500]), fits[1].transform(X[:500]), 1e-5)
+
     def test_what_is_turned_stays_the_same(self):
         rng = np.random.default_rng(0)
-        X = rng.normal(size=(500, 4)).astype(np.float32)
-        Z = X[:60].astype(np.float64)
-        kernel = Scalar("rbf", 1.0)
+        X = rng.normal(size=(2000, 12)).astype(np.float32)
+        Z = X[:520].astype(np.float64)
+        kernel = Scalar("rbf", 3.0)
         turned = landmarks.Landmarks.make(kernel, Z, kernel.gram(Z), single=True)
         plain = landmarks.Landmarks.make(kernel, Z, kernel.gram(Z), single=False)
         assert turned.turn is not None
         assert plain.turn is None
         block = turned.evaluate(X)
         product = landmarks.Features((turned,)).whiten_both((block.T @ block).astype(np.float64))
-        phi = plain.features(X)[:, : turned.rank]
+        phi = plain.features(X)
         near(product, phi.T @ phi, 1e-4)
 
     def test_block_reflector(self):
@@ -274,7 +311,7 @@ class TestRowsInBlocks:
         near(stream.transform(X), whole.transform(X), 1e-9)
         revived = pickle.loads(pickle.dumps(stream)).partial_fit(X[:5], y[:5])
         near(revived.transform(X), stream.partial_fit(X[:5], y[:5]).transform(X), 1e-12)
-        assert not hasattr(clone(stream).fit(X, y), "_statistics")
+        assert not hasattr(clone(stream).fit(X, y), "_stream")
 
     def test_classes_may_come_later(self, model, wine):
         X, y = wine
@@ -320,12 +357,109 @@ class TestRowsInBlocks:
         with pytest.raises(ValueError, match=message):
             model(bandwidth=1.0, n_landmarks=1).fit(iter(blocks))
 
+    def test_labels_keep_their_type_and_must_not_change_it(self, model, wine):
+        X, y = wine
+        for labels in (y.astype(np.int8), np.array([None, "b", "c"], dtype=object)[y.clip(min=1)], y.astype(str)):
+            streamed = model(landmarks=X[::4]).fit(iter([(X[::2], labels[::2]), (X[1::2], labels[1::2])]))
+            assert streamed.classes_.dtype == labels.dtype
+        for other in (y.astype(str), y > 1):
+            with pytest.raises(ValueError, match="labels of different types"):
+                model(landmarks=X[::4]).fit(iter([(X, y), (X, other)]))
+
+    def test_many_classes_in_small_blocks(self, model):
+        rng = np.random.default_rng(0)
+        labels = rng.integers(0, 100, 3000)
+        X = rng.normal(size=(3000, 2)) + labels[:, None]
+        streamed = model(n_landmarks=30, n_components=3).fit(
+            iter([(X[i : i + 60], labels[i : i + 60]) for i in range(0, 3000, 60)])
+        )
+        assert len(streamed.classes_) == 100
+
+    def test_real_targets_far_from_zero(self, model, wine):
+        X, _ = wine
+        Y = X[:, :2]
+        X = X.astype(np.float32)
+        maps = [
+            model(landmarks=X[::4], collocation_weight=0.0)
+            .fit(iter([(X[:50], Y[:50] + far), (X[50:], Y[50:] + far)]))
+            .transform(X.astype(float))
+            for far in (0.0, 1e6)
+        ]
+        near(maps[1] - maps[1].mean(axis=0), maps[0] - maps[0].mean(axis=0), 1e-6)
+
+    def test_whole_numbers_among_real_targets(self, model):
+        X = np.random.default_rng(0).normal(size=(40, 2))
+        y = X[:, 0] * 1.5
+        y[-1] = 2.0
+        fitted = model(n_landmarks=10, collocation_weight=0.0).fit(iter([(X[:-1], y[:-1]), (X[-1:], y[-1:])]))
+        assert fitted.classes_ is None
+
+    def test_a_call_that_fails_is_not_counted(self, model, wine):
+        X, y = wine
+        stream = model(landmarks=X[::4]).partial_fit(X[:100], y[:100])
+        before = stream._stream.statistics.n_rows
+        with pytest.raises(ValueError, match="NaN"):
+            stream.partial_fit(np.full_like(X[:5], np.nan), y[:5])
+        assert stream._stream.statistics.n_rows == before
+        assert stream.partial_fit(X[100:], y[100:])._stream.statistics.n_rows == len(X)
+
+    def test_prototypes_may_wait_for_their_classes(self, model, wine):
+        X, y = wine
+        stream = model(landmarks=X[::4], prototypes=np.eye(3))
+        stream.partial_fit(X[y < 2], y[y < 2])
+        with pytest.raises(NotFittedError):
+            stream.transform(X)
+        stream.partial_fit(X[y == 2], y[y == 2])
+        near(stream.transform(X), model(landmarks=X[::4], prototypes=np.eye(3)).fit(X, y).transform(X), 1e-9)
+
+    def test_the_kernel_must_not_change_midway(self, model, wine):
+        X, y = wine
+        stream = model(landmarks=X[::4]).partial_fit(X, y)
+        with pytest.raises(ValueError, match="bandwidth changed between calls"):
+            stream.set_params(bandwidth=9.0).partial_fit(X, y)
+
+    def test_a_kernel_function_on_rows(self, model, wine):
+        X, y = wine
+        streamed = model(kernel=dot, landmarks=X[::4]).fit(iter([(X[:90], y[:90]), (X[90:], y[90:])]))
+        near(streamed.transform(X), model(kernel="linear", landmarks=X[::4]).fit(X, y).transform(X), 1e-7)
+
+    def test_dense_and_sparse_blocks(self, model, wine):
+        X, y = wine
+        blocks = [(X[:90], y[:90]), (scipy.sparse.csr_array(X[90:]), y[90:])]
+        whole = model(bandwidth=3.0, landmarks=X[::4]).fit(X, y).transform(X)
+        near(model(bandwidth=3.0, landmarks=X[::4]).fit(iter(blocks)).transform(X), whole)
+
+    def test_given_landmarks_are_read_once(self, model, wine):
+        X, y = wine
+        reads = []
+        model(landmarks=X[::4]).fit(lambda: reads.append(1) or iter([(X, y)]))
+        assert len(reads) == 2  # a look at the first block, and the pass
+
     def test_what_cannot_come_in_blocks(self, model, wine):
         X, y = wine
         for settings in ({"solver": "spectral"}, {"similarity": np.eye(178)}, {"kernel": "precomputed"}):
             assert not hasattr(model(**settings), "partial_fit")
             with pytest.raises(ValueError, match="block"):
                 model(**settings).fit(iter([(X, y)]))
+
+
+def test_an_exact_fit_keeps_nothing_of_landmarks(wine):
+    model = LearnedKernelMetric(n_landmarks=20).fit(*wine)
+    model.set_params(n_landmarks=None).fit(*wine)
+    assert not [name for name in vars(model) if "landmark" in name and name.endswith("_")]
+
+
+def test_threads_leave_blas_as_they_found_it():
+    with threadpool_limits(limits=2, user_api="blas"):
+        before = threads.blas_threads()
+        tasks = [lambda: list(threads.in_threads(lambda k: time.sleep(0.002), range(5))) for _ in range(12)]
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda task: task(), tasks))
+        assert threads.blas_threads() == before
+        abandoned = threads.in_threads(lambda k: k, range(100))
+        next(abandoned)
+        abandoned.close()
+        assert threads.blas_threads() == before
 
 
 class TestAutomaticChoice:
@@ -376,6 +510,40 @@ class TestSearch:
         monkeypatch.setattr(fitting, "gather", lambda *args: pytest.fail("another pass"))
         MetricSearchCV(LearnedKernelMetric(n_landmarks=40), GRID).fit(X, y)
         assert len(passes) == 2
+
+    def test_a_tie_between_kernels_fits_the_one_that_is_chosen(self):
+        X, y = make_blobs(300, 5, centers=3, cluster_std=0.3, random_state=0)
+        estimator = LearnedKernelMetric(n_landmarks=40, random_state=0)
+        search = MetricSearchCV(estimator, {"bandwidth": [1.0, 8.0, 64.0]}, scoring="accuracy", cv=3).fit(X, y)
+        assert search.best_params_ == {"bandwidth": 64.0}
+        assert search.best_estimator_.bandwidth_ == 64.0
+        near(search.transform(X), clone(estimator).set_params(bandwidth=64.0).fit(X, y).transform(X), 1e-9)
+
+    def test_every_class_has_a_voter(self, monkeypatch):
+        monkeypatch.setattr("outmetric.search.VOTERS", 50)
+        X, y = load_iris(return_X_y=True)
+        y[[7, 90]] = -1  # before all others, so that a missing column would shift them
+        search = MetricSearchCV(LearnedKernelMetric(n_landmarks=40, bandwidth=1.0), {"regression_weight": [3.0]}, cv=2).fit(X, y)
+        assert search.voters_.n_samples_fit_ == 50
+        assert search.predict_proba(X).shape == (150, 4)
+        assert search.score(X, y) > 0.9
+
+    def test_rows_that_occur_twice_in_a_training_part(self, wine):
+        rng = np.random.default_rng(0)
+        splits = [(rng.integers(178, size=150), np.arange(0, 178, 3)) for _ in range(2)]
+        exact = MetricSearchCV(LearnedKernelMetric(), GRID, cv=splits).fit(*wine)
+        ours = MetricSearchCV(LearnedKernelMetric(solver="nystroem"), GRID, cv=splits).fit(*wine)
+        np.testing.assert_allclose(ours.cv_results_["mean_test_score"], exact.cv_results_["mean_test_score"], atol=1e-9)
+
+    def test_a_pipeline_of_the_metric_alone(self, wine):
+        pipeline = Pipeline([("m", LearnedKernelMetric(n_landmarks=40))])
+        search = MetricSearchCV(pipeline, {"m__regression_weight": [1.0, 3.0]}).fit(*wine)
+        assert isinstance(search.best_estimator_, Pipeline)
+
+    def test_more_components_than_classes(self, wine):
+        grid = {"n_components": [2, 5], "regression_weight": [3.0]}
+        search = MetricSearchCV(LearnedKernelMetric(n_landmarks=40), grid).fit(*wine)
+        assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
     def test_a_pipeline_sees_the_training_part_only(self):
         X, y = load_iris(return_X_y=True)

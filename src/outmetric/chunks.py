@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_array
-from threadpoolctl import threadpool_limits
 
 from outmetric.landmarks import Features
 from outmetric.operators import Array
-from outmetric.scalar import n_points
 from outmetric.streams import Statistics
+from outmetric.threads import one_blas_thread
 
 # Sums of this many statistics at once: a worker holds no more of them.
 FAN_IN = 8
@@ -61,14 +61,14 @@ class Chunks:
         found = compute(*(take(part, some) for part, some in zip(self.parts, wanted, strict=True) if len(some)))
         return np.asarray(check_array(np.concatenate(found), dtype=[np.float64, np.float32], input_name="X"))
 
-    def gather(self, features: Features, *, labelled: bool) -> Statistics:
+    def gather(self, features: Features, *, labelled: bool, shift: Array | None = None) -> Statistics:
         """The statistics of all rows; the order of summation depends on the chunks alone."""
         import dask
 
         shared = dask.delayed(features)
         one, add = dask.delayed(_statistics), dask.delayed(_add)
         found: list[Any] = [
-            one(shared, part, target, self.check, labelled)
+            one(shared, part, target, self.check, labelled, shift)
             for part, target, length in zip(self.parts, self.targets, self.lengths, strict=True)
             if length
         ]
@@ -84,6 +84,7 @@ def transform_lazily(function: Callable[[Any], Array], X: Any, n_columns: int) -
     import dask
     import dask.array
 
+    function = partial(_rows, function, n_columns)
     if not hasattr(X, "to_dask_array"):
         X = X.rechunk({1: -1})
         return X.map_blocks(function, dtype=np.float64, chunks=(X.chunks[0], (n_columns,)))
@@ -96,8 +97,12 @@ def compute(*delayed: Any) -> tuple[Any, ...]:
     """Dask's compute; in this process every thread of the scheduler gets one BLAS thread."""
     import dask
 
-    with threadpool_limits(limits=1, user_api="blas"):
+    with one_blas_thread():
         return tuple(dask.compute(*delayed))
+
+
+def _rows(function: Callable[[Any], Array], n_columns: int, part: Any) -> Array:
+    return function(part) if len(part) else np.empty((0, n_columns))
 
 
 def _parts(X: Any) -> tuple[list[Any], list[int]]:
@@ -143,10 +148,10 @@ def _take(part: Any, rows: Array) -> Array:
     return np.asarray(part)[rows]
 
 
-def _statistics(features: Features, X: Any, y: Any, check: Callable[[Any, Any], tuple[Any, Array]], labelled: bool) -> Statistics:
-    X, y = check(X, y)
-    assert n_points(X)
-    return Statistics.gather(features, [(X, y)], labelled=labelled)
+def _statistics(
+    features: Features, X: Any, y: Any, check: Callable[[Any, Any], tuple[Any, Array]], labelled: bool, shift: Array | None
+) -> Statistics:
+    return Statistics.gather(features, [check(X, y)], labelled=labelled, shift=shift)
 
 
 def _add(statistics: Sequence[Statistics]) -> Statistics:

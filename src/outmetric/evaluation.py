@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,8 @@ from sklearn.utils.metaestimators import _safe_split
 from outmetric.candidates import Group, Member, metric_of
 from outmetric.fitting import Gathered
 from outmetric.inputs import check_points
-from outmetric.memory import available_memory
-from outmetric.moments import blocks_of, gather
+from outmetric.memory import available_memory, require_memory
+from outmetric.moments import blocks_of, gather, stack
 from outmetric.operators import Array
 from outmetric.path import BatchStep, Decomposition, FixedBatch, LearnedBatch, Maps, ReducedDecomposition
 from outmetric.reduced import ClassSummary
@@ -66,15 +66,23 @@ class _Votes:
     """What turns maps into scores."""
 
     labels: Array
-    n_classes: int
+    classes: Array
     neighbours: Array
     score: Score
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.classes)
+
+    def of(self, rows: Array) -> _Votes:
+        """The same for some of the rows."""
+        return replace(self, labels=self.labels[rows])
 
 
 def tasks_of(group: Group, splits: list[tuple[Array, Array]], n_samples: int, n_classes: int) -> list[Task]:
     """One task for all folds if one pass serves them, otherwise one for each."""
     apart = [Task(group, [fold], [split]) for fold, split in enumerate(splits)]
-    if not by_landmarks(group, n_samples) or _has_steps(group.estimator):
+    if not by_landmarks(group, n_samples) or isinstance(group.estimator, Pipeline) or _repeats(splits):
         return apart
     cells = n_classes * len(np.unique(_signatures(splits, n_samples)))
     available = available_memory()
@@ -82,13 +90,14 @@ def tasks_of(group: Group, splits: list[tuple[Array, Array]], n_samples: int, n_
     return apart if available is not None and n_bytes > available / 2 else [Task(group, list(range(len(splits))), splits)]
 
 
+def _repeats(splits: list[tuple[Array, Array]]) -> bool:
+    """Whether a training part has rows more than once."""
+    return any(len(np.unique(train)) < len(train) for train, _ in splits)
+
+
 def by_landmarks(group: Group, n_samples: int) -> bool:
     """Whether the candidates of a group are fitted with landmarks, and can share the pass."""
     return group.shared and metric_of(group.estimator)._landmarks_reason(n_samples) is not None
-
-
-def _has_steps(estimator: Any) -> bool:
-    return isinstance(estimator, Pipeline) and len(estimator.steps) > 1
 
 
 def _signatures(splits: list[tuple[Array, Array]], n_samples: int) -> Array:
@@ -100,9 +109,9 @@ def _signatures(splits: list[tuple[Array, Array]], n_samples: int) -> Array:
     return np.unique(packed.view([("", packed.dtype)] * packed.shape[1]).ravel(), return_inverse=True)[1]
 
 
-def evaluate(task: Task, X: Any, y: Array, labels: Array, n_classes: int, neighbours: Array, score: Score) -> list[Result]:
+def evaluate(task: Task, X: Any, y: Array, labels: Array, classes: Array, neighbours: Array, score: Score) -> list[Result]:
     """Scores of a group's candidates, fold by fold."""
-    votes = _Votes(labels, n_classes, neighbours, score)
+    votes = _Votes(labels, classes, neighbours, score)
     if by_landmarks(task.group, len(labels)):
         return _evaluate_landmarks(task, X, y, votes)
     (fold,), ((train, test),) = task.folds, task.splits
@@ -151,14 +160,21 @@ def _evaluate_landmarks(task: Task, X: Any, y: Array, votes: _Votes) -> list[Res
     """One pass over the data, then all folds. Landmarks and bandwidth are chosen from all rows: neither looks at labels."""
     estimator = clone(task.group.estimator)
     metric = metric_of(estimator)
+    splits = task.splits
     try:
-        if _has_steps(estimator):
-            before = Pipeline(estimator.steps[:-1])
-            before.fit(_safe_indexing(X, task.splits[0][0]), y[task.splits[0][0]])
-            X = before.transform(X)
+        if isinstance(estimator, Pipeline) or _repeats(splits):
+            # A fold by itself: the steps before are fitted on its training part, and rows may occur twice in it.
+            ((train, test),), steps = splits, estimator.steps[:-1] if isinstance(estimator, Pipeline) else []
+            parts = [_safe_indexing(X, train), _safe_indexing(X, test)]
+            if steps:
+                before = Pipeline(steps)
+                parts = [before.fit_transform(parts[0], y[train]), before.transform(parts[1])]
+            rows = np.concatenate([train, test])
+            X, y, votes = stack([np.asarray(part) if hasattr(part, "iloc") else part for part in parts]), y[rows], votes.of(rows)
+            splits = [(np.arange(len(train)), np.arange(len(train), len(rows)))]
         points = metric._checked_points(X)
         kernel, features, landmarks, place = metric._landmark_features(points)
-        signatures = _signatures(task.splits, len(y))
+        signatures = _signatures(splits, len(y))
         cells = gather(features, blocks_of(points, signatures * votes.n_classes + votes.labels))
     except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
         failure = str(error)
@@ -166,7 +182,7 @@ def _evaluate_landmarks(task: Task, X: Any, y: Array, votes: _Votes) -> list[Res
         def fail() -> Iterator[tuple[list[int], Maps]]:
             raise ValueError(failure)
 
-        return [_score(task, fold, fail, votes, *split, X) for fold, split in zip(task.folds, task.splits, strict=True)]
+        return [_score(task, fold, fail, votes, *split, X) for fold, split in zip(task.folds, splits, strict=True)]
 
     shape = (votes.n_classes, features.width + 1, features.width + 1)
 
@@ -178,9 +194,10 @@ def _evaluate_landmarks(task: Task, X: Any, y: Array, votes: _Votes) -> list[Res
                 moments[label] += cells.get(signature * votes.n_classes + label, 0.0)
         return moments
 
-    classes = np.unique(y)
-    whole = Statistics(features, classes, total(slice(None)))
-    gathered = None if _has_steps(estimator) else Gathered(metric, kernel, whole, landmarks, place)
+    classes = votes.classes
+    gathered = None
+    if len(task.folds) > 1:
+        gathered = Gathered(metric, kernel, Statistics(features, classes, total(slice(None))), landmarks, place)
 
     def score_fold(item: tuple[int, tuple[Array, Array]]) -> Result:
         fold, (train, test) = item
@@ -196,11 +213,12 @@ def _evaluate_landmarks(task: Task, X: Any, y: Array, votes: _Votes) -> list[Res
             def decompose(ratio: float) -> tuple[Decomposition, Array]:
                 return ReducedDecomposition(summary, phi_train, phi_new, ratio), classes[present]
 
-            yield from _batches(clone(metric), task.group.members, summary.mean_degree, decompose, per_class=True)
+            count = int(summary.counts.sum())
+            yield from _batches(clone(metric), task.group.members, summary.mean_degree, decompose, n_samples=count)
 
         return _score(task, fold, maps, votes, voters, asked, X, gathered)
 
-    return list(in_threads(score_fold, zip(task.folds, task.splits, strict=True)))
+    return list(in_threads(score_fold, zip(task.folds, splits, strict=True)))
 
 
 def _some(rows: Array, most: int, rng: np.random.Generator) -> Array:
@@ -224,20 +242,34 @@ def _shared_maps(
     metric = metric_of(estimator)
     problem = metric._problem(metric._checked_points(X_train), y_train)
     new = check_points(metric, X_test, metric._takes, fitting=False)
-    metric._evaluates_lazily(problem.kernel, problem.similarity, *problem.targets.values.shape)  # raises if memory is short
+    n = len(problem.targets.values)
+    matrices = 3 + problem.similarity.held_arrays
+    require_memory(
+        8.0 * matrices * n * n,
+        f"a search on {n} samples ({matrices} arrays of {n} x {n})",
+        "landmarks (n_landmarks=1000), or search on fewer rows.",
+    )
     (scalar,) = problem.kernel.scalars
     gram, cross = scalar.gram(problem.points), scalar.cross(new, problem.points)
 
     def decompose(ratio: float) -> tuple[Decomposition, Array]:
         return Decomposition(gram, cross, problem.similarity, ratio), y_train
 
-    yield from _batches(metric, members, problem.similarity.mean_degree, decompose, per_class=False)
+    yield from _batches(metric, members, problem.similarity.mean_degree, decompose)
 
 
 def _batches(
-    metric: Any, members: list[Member], degree: float, decompose: Callable[[float], tuple[Decomposition, Array]], *, per_class: bool
+    metric: Any,
+    members: list[Member],
+    degree: float,
+    decompose: Callable[[float], tuple[Decomposition, Array]],
+    *,
+    n_samples: int | None = None,
 ) -> Iterator[tuple[list[int], Maps]]:
-    """The maps of all members; ``decompose`` gives what those with one ratio of weights share, and labels to make targets of."""
+    """The maps of all members; ``decompose`` gives what those with one ratio of weights share, and labels to make targets of.
+
+    Those are the labels of all samples, or with ``n_samples`` their classes.
+    """
     alike: dict[Any, dict[Any, list[int]]] = defaultdict(lambda: defaultdict(list))
     for position, member in enumerate(members):
         alike[member.ratio][member.targets].append(position)
@@ -247,8 +279,8 @@ def _batches(
         shared, labels = decompose(metric._collocation_weight(degree) / metric.regression_weight)
         for positions in by_targets.values():
             metric.set_params(**members[positions[0]].settings)
-            made = metric._class_targets(labels)
-            targets = made.prototypes if per_class else made.values
+            made = metric._class_targets(labels, n_samples)
+            targets = made.values if n_samples is None else made.prototypes
             for start in range(0, len(positions), BATCH):
                 part = positions[start : start + BATCH]
                 settings = [members[position].settings for position in part]

@@ -24,6 +24,9 @@ class MetricTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     metric_: Metric
     _takes: Takes
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "metric_")
+
     def transform(self, X: Any) -> Any:
         """Coordinates in which Euclidean distance is the learned metric, shape (n, m).
 
@@ -107,14 +110,14 @@ class KernelTransformer(MetricTransformer):
         """X checked, and copied."""
         return self._own(self._checked_points(X))
 
-    def _checked_points(self, X: Any) -> Any:
-        """X checked, but not copied."""
+    def _checked_points(self, X: Any, at_least: int = 2) -> Any:
+        """X checked, but not copied; decides what the points of later calls must be like."""
         declared = self._declared_kernel().takes
         self._takes = "arrays" if declared == "objects" and is_numeric_matrix(X) else declared
         if self._takes == "objects":  # nothing of an earlier fit on a table may stay
             for name in ("n_features_in_", "feature_names_in_"):
                 self.__dict__.pop(name, None)
-        return check_points(self, X, self._takes, fitting=True)
+        return check_points(self, X, self._takes, fitting=True, at_least=at_least)
 
     def _own(self, points: Any) -> Any:
         """Checked points, copied.

@@ -7,9 +7,11 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral
 from typing import Any, Literal, Self
 
+import joblib
 import numpy as np
 import scipy.sparse
 from sklearn.base import clone
@@ -19,13 +21,13 @@ from sklearn.utils.metaestimators import available_if
 
 from outmetric.chunks import Chunks, is_dask
 from outmetric.face import KernelTransformer
-from outmetric.inputs import check_number, check_points, check_supervision
+from outmetric.inputs import check_number, check_points, check_supervision, check_targets
 from outmetric.kernels import Diagonal, MatrixKernel, Separable
 from outmetric.landmarks import CANDIDATES, CHOICES, Features, Landmarks, choose
 from outmetric.memory import available_memory, require_memory
 from outmetric.metric import OutputMetric
 from outmetric.moments import blocks_of, gather
-from outmetric.operators import Array
+from outmetric.operators import Array, BlockDiagonal, GramOperator
 from outmetric.reduced import (
     ClassSummary,
     ReducedDense,
@@ -57,6 +59,8 @@ EXACT_SAMPLES = 10_000
 LANDMARKS = 1000
 # Conjugate gradients with more samples than this are preconditioned, and started, by landmarks, whose features may take this much.
 SMALL = 1000
+# Rows for each landmark from which on single precision may do for single precision data.
+MANY = 20
 PRECONDITIONER_BYTES = 2**29
 
 
@@ -116,7 +120,7 @@ class KernelMetric(KernelTransformer, ABC):
         self
         """
         self._check_parameters()
-        self.__dict__.pop("_statistics", None)
+        self._forget()
         if y is None and (callable(X) or hasattr(X, "__next__")):
             return self._fit_stream(X)
         if is_dask(X):
@@ -126,6 +130,11 @@ class KernelMetric(KernelTransformer, ABC):
         if reason is not None:
             return self._fit_landmarks(points, y, reason)
         return self._fit_exactly(self._problem(points, y))
+
+    def _forget(self) -> None:
+        """Drop what only some fits have."""
+        for name in ("_stream", "landmarks_", "landmark_indices_", "n_landmarks_", "landmark_rank_"):
+            self.__dict__.pop(name, None)
 
     def _fit_exactly(self, problem: Problem) -> Self:
         points, kernel, targets, similarity = problem.points, problem.kernel, problem.targets, problem.similarity
@@ -141,7 +150,7 @@ class KernelMetric(KernelTransformer, ABC):
             tolerance = max(1e-14, self._residual_tolerance())
             if not isinstance(kernel, Separable | Diagonal) or n <= SMALL:
                 return ConjugateGradient(gram, coupling, targets.values, tolerance=tolerance), reason, None
-            near, phi = self._near_solver(problem, coupling, squares)
+            near, phi = self._near_solver(problem, gram, coupling, squares)
             start = alternate(near, self._step(near, squares), tol=max(self.tol, 1e-8), max_iter=self.max_iter).factors
 
             def guess(metric_factor: Array, output_matrix: Array | None) -> Array:
@@ -152,30 +161,24 @@ class KernelMetric(KernelTransformer, ABC):
 
         return self._train(prepare, kernel, self._kept(points), targets, squares, coupling.collocation_weight)
 
-    def _near_solver(self, problem: Problem, coupling: Coupling, squares: Array) -> tuple[ReducedSolver, list[Array]]:
+    def _near_solver(
+        self, problem: Problem, gram: GramOperator, coupling: Coupling, squares: Array
+    ) -> tuple[ReducedSolver, list[Array]]:
         """The approximation by landmarks of an exact problem, and the features of its points for each scalar kernel."""
-        n, values = n_points(problem.points), problem.targets.values
-        rng = np.random.default_rng(0)
-        count = min(n, max(100, min(LANDMARKS, int(PRECONDITIONER_BYTES / (8 * n))) // len(problem.kernel.scalars)))
-        rows = np.sort(rng.choice(n, count, replace=False))
-        features = self._features_at(problem.kernel, problem.points, rows)
-        phi = [
-            np.concatenate([part.features(problem.points[start : start + 4096]) for start in range(0, n, 4096)])
-            for part in features.parts
-        ]
+        n, scalars = n_points(problem.points), problem.kernel.scalars
+        count = min(n, max(100, min(LANDMARKS, int(PRECONDITIONER_BYTES / (8 * n))) // len(scalars)))
+        rows = np.sort(np.random.default_rng(0).choice(n, count, replace=False))
+        held = gram.sample_grams if isinstance(gram, BlockDiagonal) else (gram.kronecker_factors() or ((),))[:1]
+        parts, phi = [], []
+        for scalar, matrix in zip(scalars, held, strict=True):
+            cross = matrix[:, rows] if isinstance(matrix, np.ndarray) else scalar.cross(problem.points, problem.points[rows])
+            parts.append(Landmarks.make(scalar, rows, cross[rows], single=False))
+            phi.append(np.asarray(cross @ parts[-1].whitening))
         together = np.concatenate(phi, axis=1)
         spread = together.T @ coupling.laplacian(together)
-        summary = Summary(together.T @ together, (spread + spread.T) / 2, together.T @ values, squares, 0.0)
-        return self._reduced_solver(problem.kernel, features, summary, coupling.collocation_weight), phi
-
-    def _features_at(self, kernel: MatrixKernel, points: Any, rows: Array) -> Features:
-        """Features with landmarks at these rows, in double precision."""
-        if self._takes == "kernel values":
-            gram = points[np.ix_(rows, rows)]
-            return Features(tuple(Landmarks.make(scalar, rows, gram, single=False) for scalar in kernel.scalars))
-        landmarks = points[rows]
-        parts = [Landmarks.make(scalar, landmarks, scalar.gram(landmarks), single=False) for scalar in kernel.scalars]
-        return Features(tuple(parts))
+        cross = together.T @ problem.targets.values
+        summary = Summary(together.T @ together, (spread + spread.T) / 2, cross, squares, 0.0)
+        return self._reduced_solver(problem.kernel, Features(tuple(parts)), summary, coupling.collocation_weight), phi
 
     def _reduced_solver(self, kernel: MatrixKernel, features: Features, summary: Summary, gamma: float) -> ReducedSolver:
         if isinstance(kernel, Separable):
@@ -245,12 +248,14 @@ class KernelMetric(KernelTransformer, ABC):
     def _fit_landmarks(self, points: Any, y: Any, reason: str) -> Self:
         """Fit data that can be indexed in the space of landmark features."""
         targets, similarity = self._supervision(y, n_points(points))
-        kernel, features, landmarks, place = self._landmark_features(points)
+        kernel, features, landmarks, place = self._landmark_features(points, labelled=targets.labels is not None)
         self._kernel_for(targets.values.shape[1])  # raises if outputs and components do not match
         summary = self._summary(features, points, targets, similarity)
         return self._solve(kernel, features, summary, targets, reason, landmarks, place)
 
-    def _landmark_features(self, points: Any) -> tuple[MatrixKernel, Features, Any, Callable[[Array], Array]]:
+    def _landmark_features(
+        self, points: Any, *, labelled: bool = True
+    ) -> tuple[MatrixKernel, Features, Any, Callable[[Array], Array]]:
         """Kernel and features for data that can be indexed; the points of the map, and how coefficients belong to them."""
         n = n_points(points)
         rng = self._generator()
@@ -258,12 +263,12 @@ class KernelMetric(KernelTransformer, ABC):
         rows = np.arange(n) if wanted >= n else np.sort(rng.choice(n, wanted, replace=False))
         precomputed = self._takes == "kernel values"
         candidates = points[np.ix_(rows, rows)] if precomputed else points[rows]
-        kernel, features, chosen = self._features(candidates, rng, many=n >= 20 * self._n_landmarks())
+        kernel, features, chosen = self._features(candidates, rng, many=labelled and n >= MANY * self._n_landmarks())
         landmarks = features.parts[0].points
         place: Callable[[Array], Array] = np.copy
         if precomputed:
             features = Features(tuple(replace(part, points=rows[chosen]) for part in features.parts))
-            landmarks, place = self._kept(points), _scatter(rows[chosen], n)
+            landmarks, place = self._kept(points), partial(_scatter, rows[chosen], n)
         self.landmark_indices_ = None if chosen is None else rows[chosen]
         return kernel, features, landmarks, place
 
@@ -274,10 +279,9 @@ class KernelMetric(KernelTransformer, ABC):
             cells = gather(features, blocks_of(points, targets.labels))
             summary = ClassSummary.make(np.stack([cells[k] for k in range(len(cells))]), features).towards(targets.prototypes)
         else:
-            nothing = np.zeros((features.rank, features.rank))
             codes = np.zeros(len(targets.values), dtype=np.intp)
             (moments,) = gather(features, blocks_of(points, codes, targets.values), targets.values.shape[1]).values()
-            summary = real_summary(moments, features, nothing, 0.0)
+            summary = real_summary(moments, features)
         if not weigh:
             return summary
         assert isinstance(similarity, MatrixSimilarity)
@@ -309,30 +313,29 @@ class KernelMetric(KernelTransformer, ABC):
 
     def _fit_stream(self, blocks: Any) -> Self:
         self._require_streamable()
-        self._begin_stream()
-        stream = Stream(blocks, self._check_block)
+        source = _Blocks(clone(self))
+        stream = Stream(blocks, source.check)
+        stream.begin()
+        source.hand_over(self)
         rng = self._generator()
-        kernel, features, _ = self._features(stream.sample(self._n_candidates(), rng), rng, many=True)
-        return self._fit_statistics(
-            kernel, Statistics.gather(features, stream, labelled=bool(self._labelled)), "rows came in blocks"
-        )
+        given = not isinstance(self.landmarks, str)
+        sample = self.landmarks if given else stream.sample(self._n_candidates(), rng)
+        kernel, features, _ = self._features(sample, rng, many=source.labelled)
+        return self._fit_statistics(kernel, Statistics.gather(features, stream, labelled=source.labelled), "rows came in blocks")
 
     def _fit_chunks(self, X: Any, y: Any) -> Self:
         """Fit a Dask array or data frame."""
         self._require_streamable()
-        self._begin_stream()
-        checker = clone(self)  # travels to the workers without what was learned before
-        checker._begin_stream()
-        chunks = Chunks(X, y, checker._check_block)
-        checker._check_block(*chunks.first())
-        for name in ("n_features_in_", "feature_names_in_", "_labelled"):
-            if hasattr(checker, name):
-                setattr(self, name, getattr(checker, name))
+        source = _Blocks(clone(self))  # travels to the workers without what was learned before
+        chunks = Chunks(X, y, source.check)
+        X_first, y_first = chunks.first()
+        _, checked = source.check(X_first, y_first)
+        source.hand_over(self)
         rng = self._generator()
-        kernel, features, _ = self._features(
-            chunks.sample(self._n_candidates(), rng), rng, many=chunks.n >= 20 * self._n_landmarks()
-        )
-        statistics = chunks.gather(features, labelled=bool(self._labelled))
+        many = source.labelled and chunks.n >= MANY * self._n_landmarks()
+        kernel, features, _ = self._features(chunks.sample(self._n_candidates(), rng), rng, many=many)
+        shift = None if source.labelled else checked.mean(axis=0)
+        statistics = chunks.gather(features, labelled=source.labelled, shift=shift)
         return self._fit_statistics(kernel, statistics, "rows came in chunks")
 
     @available_if(lambda self: self._require_streamable() or True)  # type: ignore[untyped-decorator]
@@ -341,7 +344,8 @@ class KernelMetric(KernelTransformer, ABC):
 
         The first call chooses the landmarks (and a bandwidth given in medians) from its rows, unless ``landmarks`` are given; then
         any number of calls gives the same result as one `fit` on all rows. Every call solves anew, which for many landmarks takes
-        longer than a small block: make blocks large, or hand an iterator of them to `fit`, which solves once.
+        longer than a small block: make blocks large, or hand an iterator of them to `fit`, which solves once. There is no model
+        until two classes have come, and all of those that ``prototypes`` are given for.
 
         Parameters
         ----------
@@ -354,22 +358,28 @@ class KernelMetric(KernelTransformer, ABC):
         self
         """
         self._check_parameters()
-        earlier: tuple[MatrixKernel, Statistics] | None = getattr(self, "_statistics", None)
+        earlier: _Stream | None = getattr(self, "_stream", None)
         if earlier is None:
-            self._begin_stream()
-        X, y = self._check_block(X, y)
-        if earlier is None:
+            source = _Blocks(clone(self))
+            X, y = source.check(X, y)
             rng = self._generator()
             rows = np.sort(rng.permutation(n_points(X))[: self._n_candidates()])
-            kernel, features, _ = self._features(X[rows], rng, many=True)
-            statistics = Statistics.gather(features, [(X, y)], labelled=bool(self._labelled))
+            source.hand_over(self)
+            kernel, features, _ = self._features(X[rows], rng, many=source.labelled)
+            statistics = Statistics.gather(features, [(X, y)], labelled=source.labelled)
         else:
-            kernel, before = earlier
-            statistics = before + Statistics.gather(before.features, [(X, y)], labelled=bool(self._labelled))
-        self._statistics = (kernel, statistics)
-        if statistics.classes is not None and len(statistics.classes) < 2:
-            return self  # there may be more to come
-        return self._fit_statistics(kernel, statistics, "rows came in blocks")
+            source, kernel = earlier.source, earlier.kernel
+            source.require_unchanged(self)
+            X, y = source.check(X, y)
+            before = earlier.statistics
+            more = Statistics.gather(before.features, [(X, y)], labelled=source.labelled, shift=before.shift)
+            statistics = before + more
+        known = len(statistics.classes) if statistics.classes is not None else np.inf
+        wanted = 2 if isinstance(self.prototypes, str) else len(self.prototypes)
+        if known >= wanted:
+            self._fit_statistics(kernel, statistics, "rows came in blocks")
+        self._stream = _Stream(source, kernel, statistics)  # only after all went well: a call may be repeated
+        return self
 
     def _fit_statistics(
         self,
@@ -381,7 +391,7 @@ class KernelMetric(KernelTransformer, ABC):
     ) -> Self:
         features = statistics.features
         if statistics.classes is not None:
-            targets = self._class_targets(statistics.classes)
+            targets = self._class_targets(statistics.classes, statistics.n_rows)
             assert targets.prototypes is not None
             summary = statistics.towards(targets.prototypes)
         else:
@@ -391,23 +401,6 @@ class KernelMetric(KernelTransformer, ABC):
         if landmarks is None:
             landmarks, self.landmark_indices_ = features.parts[0].points, None
         return self._solve(kernel, features, summary, targets, reason, landmarks, place)
-
-    def _begin_stream(self) -> None:
-        self._takes = self._declared_kernel().takes
-        self._labelled: bool | None = None
-
-    def _check_block(self, X: Any, y: Any) -> tuple[Any, Array]:
-        """A block of a stream, checked; the first one decides how many features there are and what y is."""
-        first = self._labelled is None
-        X = check_points(self, X, self._takes, fitting=first, at_least=1)
-        y, labelled = check_supervision(self, y, n_points(X))
-        if first:
-            self._labelled = labelled
-            if not labelled and self.collocation_weight != 0:
-                raise ValueError("real targets that come in blocks have no similarities between blocks: set collocation_weight=0.")
-        elif labelled != self._labelled:
-            raise ValueError("blocks with class labels and blocks with real targets came in one stream.")
-        return X, y if labelled else y.reshape(len(y), -1)
 
     def _require_streamable(self) -> None:
         if self.solver not in ("auto", "nystroem"):
@@ -449,9 +442,8 @@ class KernelMetric(KernelTransformer, ABC):
 
     def _n_candidates(self) -> int:
         """How many rows landmarks are chosen from."""
-        if not isinstance(self.landmarks, str):
-            return 1  # they are given
-        return self._n_landmarks() if self.landmarks == "uniform" else CANDIDATES * self._n_landmarks()
+        uniform = isinstance(self.landmarks, str) and self.landmarks == "uniform"
+        return self._n_landmarks() if uniform else CANDIDATES * self._n_landmarks()
 
     def _generator(self) -> np.random.Generator:
         return np.random.default_rng(check_random_state(self.random_state).randint(2**31))
@@ -474,6 +466,8 @@ class KernelMetric(KernelTransformer, ABC):
         check_number("tol", self.tol)
         if not isinstance(self.max_iter, Integral) or self.max_iter < 1:
             raise ValueError(f"max_iter must be an integer >= 1, not {self.max_iter!r}.")
+        if isinstance(self.similarity, str) and self.similarity != "class":
+            raise ValueError(f"similarity={self.similarity!r} is not known; use 'class', a matrix, or a function of the targets.")
         self._check_kernel()
         known = [*sorted(SOLVERS), ReducedSolver.name]
         if self.solver != "auto" and self.solver not in known:
@@ -499,16 +493,15 @@ class KernelMetric(KernelTransformer, ABC):
             return targets, matrix_similarity(self.similarity(y), n_samples)
         if not isinstance(self.similarity, str):
             return targets, matrix_similarity(self.similarity, n_samples)
-        if self.similarity != "class":
-            raise ValueError(f"similarity={self.similarity!r} is not known; use 'class', a matrix, or a function of the targets.")
         if targets.labels is not None:
             return targets, ClassSimilarity(targets.labels)
         if self.collocation_weight == 0:
             return targets, MatrixSimilarity(scipy.sparse.eye_array(n_samples, format="csr"))
         return targets, gaussian_similarity(targets.values)
 
-    def _class_targets(self, labels: Array) -> Targets:
-        return class_targets(labels, self._n_components(len(labels)), self.prototypes)
+    def _class_targets(self, labels: Array, n_samples: int | None = None) -> Targets:
+        """The targets of these labels, or of the classes of ``n_samples`` labels."""
+        return class_targets(labels, self._n_components(n_samples or len(labels)), self.prototypes)
 
     def _n_components(self, n_samples: int) -> int | None:
         if self.n_components is None:
@@ -564,6 +557,84 @@ class KernelMetric(KernelTransformer, ABC):
             )
 
 
+@dataclass(eq=False)
+class _Blocks:
+    """Checks blocks of rows; the first one decides what the others must be like."""
+
+    estimator: KernelMetric
+    labelled: bool = False
+    label_kind: type | None = None
+    n_targets: int | None = None
+
+    def check(self, X: Any, y: Any) -> tuple[Any, Array]:
+        """X and y of a block: labels of shape (n,) or real targets of shape (n, q)."""
+        estimator = self.estimator
+        if not hasattr(estimator, "_takes"):
+            return self._check_first(X, y)
+        X = check_points(estimator, X, estimator._takes, fitting=False)
+        if self.labelled:
+            y, labelled = check_supervision(estimator, y, n_points(X), whole=False)
+            if not labelled:
+                raise ValueError("blocks with class labels and blocks with real targets came in one stream.")
+            if _label_kind(y) is not self.label_kind:
+                raise ValueError(f"labels of different types came in one stream: {self.label_kind} and {_label_kind(y)}.")
+            return X, y
+        return X, self._real(y, n_points(X))
+
+    def _check_first(self, X: Any, y: Any) -> tuple[Any, Array]:
+        X = self.estimator._checked_points(X, at_least=1)
+        y, self.labelled = check_supervision(self.estimator, y, n_points(X), whole=False)
+        if self.labelled:
+            self.label_kind = _label_kind(y)
+            return X, y
+        if self.estimator.collocation_weight != 0:
+            raise ValueError("real targets that come in blocks have no similarities between blocks: set collocation_weight=0.")
+        return X, self._real(y, n_points(X))
+
+    def _real(self, y: Any, n_rows: int) -> Array:
+        values = check_targets(y, n_rows)
+        if self.n_targets not in (None, values.shape[1]):
+            raise ValueError(f"blocks with {self.n_targets} and with {values.shape[1]} real targets came in one stream.")
+        self.n_targets = values.shape[1]
+        return values
+
+    def hand_over(self, estimator: KernelMetric) -> None:
+        """Tell the estimator that is fitted what the rows are like."""
+        for name in ("n_features_in_", "feature_names_in_"):
+            estimator.__dict__.pop(name, None)
+        for name in ("n_features_in_", "feature_names_in_", "_takes"):
+            if hasattr(self.estimator, name):
+                setattr(estimator, name, getattr(self.estimator, name))
+
+    def require_unchanged(self, estimator: KernelMetric) -> None:
+        """The kernel and its landmarks must stay as they were at the first block."""
+        for name in ("kernel", "bandwidth", "kernel_params", "n_landmarks", "landmarks"):
+            now, then = getattr(estimator, name), getattr(self.estimator, name)
+            if not _alike(now, then):
+                raise ValueError(f"{name} changed between calls of partial_fit; call fit to begin anew.")
+
+
+@dataclass(frozen=True, eq=False)
+class _Stream:
+    """What `partial_fit` has seen so far."""
+
+    source: _Blocks
+    kernel: MatrixKernel
+    statistics: Statistics
+
+
+def _alike(one: Any, other: Any) -> bool:
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return np.array_equal(one, other)
+    return one is other or joblib.hash(one) == joblib.hash(other)
+
+
+def _label_kind(labels: Array) -> type:
+    """What labels are: numbers, truth values, strings, or other objects."""
+    kinds: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "U": str, "S": bytes}
+    return kinds.get(labels.dtype.kind) or type(labels[0])
+
+
 @dataclass(frozen=True, eq=False)
 class Gathered:
     """All that a pass found, for a fit with any weights without another pass."""
@@ -577,7 +648,7 @@ class Gathered:
     def fit(self, params: dict[str, Any]) -> KernelMetric:
         self.metric.set_params(**params)
         self.metric._check_parameters()
-        reason = "asked for" if self.metric.solver == "nystroem" else f"{self.statistics.n_rows} samples"
+        reason = self.metric._landmarks_reason(self.statistics.n_rows) or ""
         return self.metric._fit_statistics(self.kernel, self.statistics, reason, self.landmarks, self.place)
 
 
@@ -588,12 +659,8 @@ def _bandwidth(kernel: MatrixKernel) -> Any:
     return bandwidths[0] if len(bandwidths) == 1 else np.array(bandwidths)
 
 
-def _scatter(rows: Array, n: int) -> Callable[[Array], Array]:
+def _scatter(rows: Array, n: int, coefficients: Array) -> Array:
     """Coefficients of some rows as coefficients of all: the others have none."""
-
-    def place(coefficients: Array) -> Array:
-        everywhere = np.zeros((n, coefficients.shape[1]))
-        everywhere[rows] = coefficients
-        return everywhere
-
-    return place
+    everywhere = np.zeros((n, coefficients.shape[1]))
+    everywhere[rows] = coefficients
+    return everywhere

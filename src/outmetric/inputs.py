@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Set
 from numbers import Real
 from typing import Any
@@ -15,6 +16,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 from outmetric.metric import objects
 from outmetric.operators import Array
 from outmetric.scalar import Takes
+from outmetric.targets import LARGEST_TARGET
 
 # More classes than this are unusual enough to ask whether floats that happen to be whole really are labels.
 MANY_CLASSES = 20
@@ -83,8 +85,8 @@ def check_pairs(estimator: Any, pairs: Any, takes: Takes) -> tuple[Any, Any]:
     return pairs[:, 0], pairs[:, 1]
 
 
-def check_supervision(estimator: Any, y: Any, n_samples: int) -> tuple[Array, bool]:
-    """(y, whether it holds class labels).
+def check_supervision(estimator: Any, y: Any, n_samples: int, *, whole: bool = True) -> tuple[Array, bool]:
+    """(y, whether it holds class labels); ``whole``: these are all samples, so that many distinct labels are suspicious.
 
     Arrays with several columns are real targets, and so is one column of floats, even whole ones. Any other single column holds
     labels and is flattened with a warning, as everywhere in scikit-learn. For one dimension `type_of_target` decides.
@@ -101,14 +103,27 @@ def check_supervision(estimator: Any, y: Any, n_samples: int) -> tuple[Array, bo
     if values.ndim == 2 and (values.shape[1] > 1 or values.dtype.kind == "f"):
         return check_array(values, dtype=np.float64, input_name="y"), False
     labels = column_or_1d(y, warn=True)
-    kind = type_of_target(labels, input_name="y")
+    with warnings.catch_warnings():
+        if not whole:
+            warnings.filterwarnings("ignore", message="The number of unique classes")
+        kind = type_of_target(labels, input_name="y")
     if kind == "unknown":
         raise ValueError(f"Unknown label type: y is neither labels nor real targets (dtype {values.dtype}).")
     if kind == "continuous":
         return check_array(labels, ensure_2d=False, dtype=np.float64, input_name="y"), False
-    check_classification_targets(labels)
-    _check_not_real(labels)
+    if whole:
+        check_classification_targets(labels)
+        _check_not_real(labels)
     return labels, True
+
+
+def check_targets(y: Any, n_samples: int) -> Array:
+    """Real targets as an array of shape (n, q)."""
+    check_consistent_length(y, np.empty(n_samples))
+    values = np.asarray(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")).reshape(n_samples, -1)
+    if np.abs(values).max(initial=0.0) > LARGEST_TARGET:
+        raise ValueError(f"y reaches {np.abs(values).max():.3g}, whose squares overflow; rescale it.")
+    return values
 
 
 def _check_not_real(labels: Array) -> None:

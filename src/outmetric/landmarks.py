@@ -22,10 +22,12 @@ from outmetric.scalar import Scalar, n_points
 # Landmarks are chosen among at most this many rows for each landmark that is wanted.
 CANDIDATES = 5
 CHOICES = ("uniform", "kmeans++", "leverage")
-# Whitening each row takes twice the time of the products. In single precision it is left until after the products. These resolve
-# eigenvalues of K_zz only down to a share of the largest among their columns, so the leading directions are turned out of the way
-# of the others first; and the kernel values themselves resolve no more than the finer share of the largest of all.
-CLEAR, COARSE, FINE, LEADING = 1e-3, 5e-6, 1e-8, 64
+# Whitening each row takes twice the time of the products. In single precision it is left until after the products, whose round-off
+# then hides eigenvalues of K_zz below a small share of the largest among the columns. So the leading directions are turned out of
+# the way of the others, and single precision is used only if what is left of the spectrum lies within this range.
+RANGE, CLEAR_RANGE, LEADING = 5e-4, 1e-2, 64
+# Fewer landmarks are fast enough in double precision.
+SINGLE_LANDMARKS = 512
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,11 +66,8 @@ class Landmarks:
             raise ValueError("the kernel is zero on all landmarks; change the kernel or its bandwidth, or choose other landmarks.")
         kept = spectrum > len(gram) * np.finfo(np.float64).eps * spectrum[-1]
         turn = None
-        if single and 3 * int(kept.sum()) > len(gram):
-            # As many leading directions as hide others, so that those left resolve the smallest.
-            smallest = max(spectrum[0], FINE * spectrum[-1])
-            leading = int(np.clip(np.sum(CLEAR * spectrum > smallest), 1, min(LEADING, len(gram) // 8)))
-            kept = spectrum > max(FINE * spectrum[-1], COARSE * spectrum[-1 - leading])
+        if single and len(gram) >= SINGLE_LANDMARKS and spectrum[0] >= RANGE * spectrum[-1 - LEADING]:
+            leading = int(np.clip(np.sum(CLEAR_RANGE * spectrum > spectrum[0]), 1, LEADING))
             turn = _block_reflector(basis[:, ::-1][:, :leading])
         dtype = np.dtype(np.float64 if turn is None else np.float32)
         return cls(kernel, points, np.sqrt(spectrum[kept])[::-1].copy(), basis[:, kept][:, ::-1].copy(), dtype, turn)
@@ -233,7 +232,9 @@ def _diagonal(kernel: Scalar, candidates: Any) -> Array:
         return np.diagonal(candidates).astype(np.float64)
     if kernel.function in ("rbf", "laplacian", "additive", "chi2"):
         return np.ones(n_points(candidates))
-    return np.array([kernel.cross(candidates[i : i + 1], candidates[i : i + 1])[0, 0] for i in range(n_points(candidates))])
+    step = 1 if callable(kernel.function) else 256  # the squares of small blocks are fast enough
+    parts = [candidates[start : start + step] for start in range(0, n_points(candidates), step)]
+    return np.concatenate([np.diagonal(kernel.cross(part, part)).astype(np.float64) for part in parts])
 
 
 def _spread_out(columns: Any, diagonal: Array, count: int, rng: np.random.Generator) -> Array:
@@ -262,7 +263,9 @@ def _leverage_scores(columns: Any, diagonal: Array, count: int, rng: np.random.G
     pilot = rng.choice(len(diagonal), count, replace=False)
     cross = columns(pilot)
     spectrum, basis = np.linalg.eigh((cross[pilot] + cross[pilot].T) / 2)
-    kept = spectrum > len(spectrum) * np.finfo(np.float64).eps * spectrum[-1]
+    kept = spectrum > max(0.0, len(spectrum) * np.finfo(np.float64).eps * spectrum[-1])
+    if not kept.any():
+        return np.ones(len(diagonal))  # the pilot knows nothing
     phi = cross @ (basis[:, kept] / np.sqrt(spectrum[kept]))
     beyond = (diagonal - np.sum(phi**2, axis=1)).clip(min=0)
     weights, turn = np.linalg.eigh(phi.T @ phi)

@@ -102,7 +102,8 @@ def stack(parts: list[Any]) -> Any:
     """Blocks of rows as one."""
     if len(parts) == 1:
         return parts[0]
-    return scipy.sparse.vstack(parts, format="csr") if scipy.sparse.issparse(parts[0]) else np.concatenate(parts)
+    sparse = any(scipy.sparse.issparse(part) for part in parts)
+    return scipy.sparse.vstack(parts, format="csr") if sparse else np.concatenate(parts)
 
 
 def blocks_of(X: Any, codes: Array, extra: Array | None = None, rows: int = 2**16) -> Iterator[Block]:

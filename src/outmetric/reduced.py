@@ -81,12 +81,12 @@ class ClassSummary:
         return Summary(self.gram, self.laplacian, self.sums.T @ prototypes, squares, self.mean_degree)
 
 
-def real_summary(moments: Array, features: Features, laplacian: Array, mean_degree: float) -> Summary:
-    """From the moment matrix of all rows with centred real targets as extra columns, and Phi'Delta Phi."""
+def real_summary(moments: Array, features: Features) -> Summary:
+    """From the moment matrix of all rows with centred real targets as extra columns; no rows are similar."""
     width = features.width
     gram = features.whiten_both(moments[:width, :width])
     cross = features.whiten(moments[:width, width + 1 :])
-    return Summary(gram, laplacian, cross, moments[width + 1 :, width + 1 :], mean_degree)
+    return Summary(gram, np.zeros_like(gram), cross, moments[width + 1 :, width + 1 :], 0.0)
 
 
 def similarity_laplacian(features: Features, X: Any, similarity: Any, rows: int = 4096) -> Array:

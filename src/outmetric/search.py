@@ -9,6 +9,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, Self, cast
 
 import numpy as np
@@ -21,12 +22,12 @@ from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, column_or_1d
-from threadpoolctl import threadpool_limits
 
 from outmetric.candidates import metric_of, shared_groups
 from outmetric.evaluation import REFERENCE, Result, Task, by_landmarks, evaluate, tasks_of
 from outmetric.fitting import Gathered
 from outmetric.operators import Array
+from outmetric.threads import one_blas_thread
 from outmetric.votes import Score, score_function, smoothed_votes
 
 try:
@@ -45,6 +46,8 @@ except ImportError:  # scikit-learn before 1.9 has no callbacks
 SMALL = 1500
 # With landmarks, at most so many training points vote in the end.
 VOTERS = 10_000
+# Scores that differ by less are equal.
+TIE = 1e-12
 
 
 class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, MetaEstimatorMixin, BaseEstimator):
@@ -175,20 +178,18 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
         self.n_splits_ = len(splits)
         self.n_decompositions_ = sum(task.group.n_decompositions * len(task.folds) for task in tasks)
         stragglers, failures = 0, []
-        gathered: tuple[float, Gathered | None] = (-np.inf, None)  # with the best score so far
+        gathered = _BestGathered()
         progress = _Progress(self, len(tasks), verbose=self.verbose)
         try:
             # Several BLAS threads do not help small matrices, and other tasks want the cores.
             one_thread = self.n_jobs not in (None, 1) or len(labels) < SMALL
-            with threadpool_limits(limits=1 if one_thread else None, user_api="blas"):
+            with one_blas_thread() if one_thread else nullcontext():
                 for results in self._run(tasks, X, y, labels, neighbours, score):
                     for result in results:
                         table.enter(result)
                         stragglers += result.stragglers
                         failures += [result.failure] if result.failure else []
-                    top = table.top(results[-1])
-                    if top > gathered[0]:
-                        gathered = top, results[-1].gathered
+                    gathered.enter(results[-1], table.top(results[-1]))
                     progress.advance()
         finally:
             self.cv_results_ = table.results()
@@ -209,8 +210,9 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
         self.best_params_ = chosen
         if self.refit:
             began = time.perf_counter()
-            if gathered[1] is not None:
-                self.best_estimator_ = gathered[1].fit(chosen)
+            found = gathered.of(self.best_index_ // len(neighbours))
+            if found is not None:
+                self.best_estimator_ = found.fit(chosen)
             else:
                 self.best_estimator_ = clone(self.estimator).set_params(**clone(chosen, safe=False)).fit(X, y)
             self.refit_time_ = time.perf_counter() - began
@@ -223,12 +225,16 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
 
     def _make_voters(self, X: Any, labels: Array) -> KNeighborsClassifier:
         if len(labels) > VOTERS and getattr(metric_of(self.best_estimator_), "solver_", None) == "nystroem":
-            rows = np.sort(np.random.default_rng(0).choice(len(labels), VOTERS, replace=False))
+            # At least one of each class.
+            order = np.random.default_rng(0).permutation(len(labels))
+            first = order[np.unique(labels[order], return_index=True)[1]]
+            others = order[~np.isin(order, first)]
+            rows = np.sort(np.concatenate([first, others[: VOTERS - len(first)]]))
             X, labels = _safe_indexing(X, rows), labels[rows]
         return KNeighborsClassifier(self.n_neighbors_).fit(np.asarray(self.best_estimator_.transform(X)), labels)
 
     def _run(self, tasks: list[Task], X: Any, y: Array, labels: Array, neighbours: Array, score: Score) -> Iterable[list[Result]]:
-        calls = [delayed(evaluate)(task, X, y, labels, len(self.classes_), neighbours, score) for task in tasks]
+        calls = [delayed(evaluate)(task, X, y, labels, self.classes_, neighbours, score) for task in tasks]
         # Nearly all time is spent in NumPy, which lets other threads run.
         settings = {"n_jobs": self.n_jobs, "prefer": "threads"}
         try:
@@ -274,6 +280,23 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
         return tags
 
 
+class _BestGathered:
+    """What passes over the data found, of the groups of candidates with the best score so far."""
+
+    def __init__(self) -> None:
+        self.score = -np.inf
+        self.found: list[tuple[set[int], Gathered]] = []
+
+    def enter(self, result: Result, score: float) -> None:
+        if score > self.score + TIE:
+            self.score, self.found = score, []
+        if result.gathered is not None and score >= self.score - TIE:
+            self.found.append(({index for same in result.indices for index in same}, result.gathered))
+
+    def of(self, candidate: int) -> Gathered | None:
+        return next((gathered for members, gathered in self.found if candidate in members), None)
+
+
 class _Progress:
     """Tells scikit-learn's callbacks, where there are any, and people who asked."""
 
@@ -303,7 +326,7 @@ def _neighbour_counts(given: Any, largest: int) -> Array:
     if not np.issubdtype(counts.dtype, np.integer) or counts[0] < 1:
         raise ValueError(f"n_neighbors must be integers >= 1, not {given!r}.")
     if counts[0] > largest:
-        raise ValueError(f"n_neighbors={given!r} exceeds the {largest} points of the smallest training fold; use fewer.")
+        raise ValueError(f"n_neighbors={given!r} exceeds the {largest} points of the smallest training fold that vote; use fewer.")
     return np.asarray(counts[counts <= largest])
 
 
@@ -349,7 +372,7 @@ class _Table:
 
     def best(self, means: Array, simplicity: list[tuple[float, ...]]) -> int:
         """The best candidate; of several equally good ones the simplest (see `MetricSearchCV`)."""
-        equal = np.flatnonzero(means >= np.nanmax(means) - 1e-12).tolist()
+        equal = np.flatnonzero(means >= np.nanmax(means) - TIE).tolist()
         counts = self.scores.shape[1]
 
         def order(row: int) -> tuple[float, ...]:

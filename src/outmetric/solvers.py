@@ -372,8 +372,10 @@ class ConjugateGradient(SampleSolver):
         guess: Callable[[Array, Array | None], Array] | None = None,
         tolerance: float = 1e-12,
         max_iterations: int = 2000,
+        patience: int = 200,
     ) -> None:
         super().__init__(gram, coupling, targets)
+        self.patience = patience
         self.guess = guess
         self.tolerance = tolerance
         self.max_iterations = max_iterations
@@ -434,8 +436,11 @@ class ConjugateGradient(SampleSolver):
         residual = self.whitened_targets - unknowns @ inverse_metric - outputs(image)
         direction = preconditioned = precondition(residual)
         along = np.vdot(residual, preconditioned)
-        iterations = 0
-        while np.linalg.norm(residual) > self.tolerance * target_norm and iterations < self.max_iterations:
+        iterations, least, since = 0, np.inf, 0
+        while (norm := float(np.linalg.norm(residual))) > self.tolerance * target_norm and iterations < self.max_iterations:
+            least, since = (norm, 0) if norm < 0.9 * least else (least, since + 1)
+            if since > self.patience:
+                raise IllConditionedError(f"conjugate gradients stay at a residual of {norm / target_norm:.2g}")
             smoothed = smooth(direction)
             applied = direction @ inverse_metric + outputs(smoothed)
             curvature = np.vdot(direction, applied)

@@ -28,39 +28,43 @@ class Statistics:
     classes : array or None
         The labels that occurred, sorted; None for real targets.
     moments : array of shape (classes, w, w), or (1, w, w) for real targets
-    n_targets : int
-        Columns of real targets.
+    shift : array or None
+        Was taken off real targets.
     """
 
     features: Features
     classes: Array | None
     moments: Array
-    n_targets: int = 0
+    shift: Array | None = None
 
     @classmethod
-    def gather(cls, features: Features, blocks: Iterable[tuple[Any, Array]], *, labelled: bool) -> Statistics:
+    def gather(
+        cls, features: Features, blocks: Iterable[tuple[Any, Array]], *, labelled: bool, shift: Array | None = None
+    ) -> Statistics:
         """From checked blocks (X, y) with labels of shape (n,) or real targets of shape (n, q)."""
         if labelled:
             codes: dict[Any, int] = {}
-            cells = gather(features, _coded(blocks, codes))
+            found: list[Array] = []
+            cells = gather(features, _coded(blocks, codes, found))
             if not cells:
                 raise ValueError("there are no rows.")
-            classes = np.array(list(codes))
-            order = np.argsort(classes)
-            return cls(features, classes[order], np.stack([cells[int(code)] for code in order]))
+            classes = np.unique(np.concatenate(found))
+            return cls(features, classes, np.stack([cells[codes[label]] for label in classes.tolist()]))
         iterator = iter(blocks)
         first = next(iterator, None)
         if first is None:
             raise ValueError("there are no rows.")
-        columns = first[1].shape[1]
-        rows = ((X, np.zeros(len(y), dtype=np.intp), y) for X, y in itertools.chain([first], iterator))
-        return cls(features, None, gather(features, rows, columns)[0][None], columns)
+        # Sums of squares far from zero would cancel when they are centred.
+        origin = first[1].mean(axis=0) if shift is None else shift
+        rows = ((X, np.zeros(len(y), dtype=np.intp), y - origin) for X, y in itertools.chain([first], iterator))
+        return cls(features, None, gather(features, rows, len(origin))[0][None], origin)
 
     def __add__(self, other: Statistics) -> Statistics:
         if self.classes is None or other.classes is None:
-            if self.n_targets != other.n_targets or (self.classes is None) != (other.classes is None):
-                raise ValueError("class labels and real targets, or different numbers of targets, cannot be mixed in one stream.")
-            return Statistics(self.features, None, self.moments + other.moments, self.n_targets)
+            assert self.shift is not None
+            assert other.shift is not None
+            assert np.array_equal(self.shift, other.shift)
+            return Statistics(self.features, None, self.moments + other.moments, self.shift)
         classes = np.unique(np.concatenate([self.classes, other.classes]))
         moments = np.zeros((len(classes), *self.moments.shape[1:]))
         for own, part in ((self.classes, self.moments), (other.classes, other.moments)):
@@ -79,21 +83,24 @@ class Statistics:
     def towards_targets(self, n_components: int | None) -> tuple[Summary, Array]:
         """For real targets: centred and taken to their components; and the offset that was taken off. No rows are similar."""
         (moments,) = self.moments
-        constant, q = self.features.width, self.n_targets
+        assert self.shift is not None
+        constant, q = self.features.width, len(self.shift)
         mean = moments[constant, constant + 1 :] / moments[constant, constant]
         centre = np.eye(len(moments))
         centre[constant, constant + 1 :] = -mean
         centred = centre.T @ moments @ centre
+        if not np.trace(centred[-q:, -q:]) > 0:
+            raise ValueError("y is constant: there are no distances to learn. Provide targets that vary.")
         turn = target_components(centred[-q:, -q:], n_components)
         expand = scipy.linalg.block_diag(np.eye(constant + 1), turn)
-        nothing = np.zeros((self.features.rank, self.features.rank))
-        return real_summary(expand.T @ centred @ expand, self.features, nothing, 0.0), mean @ turn
+        return real_summary(expand.T @ centred @ expand, self.features), (self.shift + mean) @ turn
 
 
-def _coded(blocks: Iterable[tuple[Any, Array]], codes: dict[Any, int]) -> Iterator[Block]:
-    """The blocks with numbers for labels, given in the order in which they come."""
+def _coded(blocks: Iterable[tuple[Any, Array]], codes: dict[Any, int], found: list[Array]) -> Iterator[Block]:
+    """The blocks with numbers for labels, given in the order in which they come; ``found`` keeps those of each block."""
     for X, y in blocks:
         labels, inverse = np.unique(y, return_inverse=True)
+        found.append(labels)
         numbers = np.array([codes.setdefault(label, len(codes)) for label in labels.tolist()], dtype=np.intp)
         yield X, numbers[inverse], None
 
@@ -106,7 +113,7 @@ class Stream:
 
     def __init__(self, blocks: Any, check: Callable[[Any, Any], tuple[Any, Array]]) -> None:
         self.restarts = callable(blocks)
-        self.source = blocks
+        self.source = blocks if self.restarts else iter(blocks)
         self.check = check
         self.head: list[tuple[Any, Array]] = []
 
@@ -118,18 +125,22 @@ class Stream:
                 continue
             yield self.check(*block)
 
+    def begin(self) -> None:
+        """Check the first block, which decides what the others must be like."""
+        first = next(self._read(), None)
+        if first is None:
+            raise ValueError("the stream gave no rows.")
+        if not self.restarts:
+            self.head.append(first)
+
     def sample(self, count: int, rng: np.random.Generator) -> Any:
         """At most ``count`` rows of X."""
         if self.restarts:
             return _reservoir((X for X, _ in self._read()), count, rng)
-        rows = 0
-        for block in self._read():
+        rows = sum(n_points(X) for X, _ in self.head)
+        while rows < count and (block := next(self._read(), None)) is not None:
             self.head.append(block)
             rows += n_points(block[0])
-            if rows >= count:
-                break
-        if not self.head:
-            raise ValueError("the stream gave no rows.")
         X = stack([X for X, _ in self.head])
         return X if rows <= count else X[np.sort(rng.choice(rows, count, replace=False))]
 

@@ -2,12 +2,38 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 from threadpoolctl import threadpool_info, threadpool_limits
+
+_lock = threading.Lock()
+_limits: list[Any] = []  # one for all that are inside `one_blas_thread`
+_inside = 0
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """BLAS with a single thread, for the whole process, until the last of those that asked for it has left.
+
+    Limits that are set and restored by several threads on their own would be left behind.
+    """
+    global _inside
+    with _lock:
+        _inside += 1
+        if _inside == 1:
+            _limits.append(threadpool_limits(limits=1, user_api="blas"))
+    try:
+        yield
+    finally:
+        with _lock:
+            _inside -= 1
+            if _inside == 0:
+                _limits.pop().restore_original_limits()
 
 
 def in_threads(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
@@ -17,7 +43,7 @@ def in_threads(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator
         yield from map(function, items)
         return
     pending: deque[Future[Any]] = deque()
-    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
         try:
             for item in items:
                 pending.append(pool.submit(function, item))

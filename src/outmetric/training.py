@@ -25,6 +25,8 @@ from outmetric.solvers import IllConditionedError, Solution, Solver, Status
 DIVERGENCE_FACTOR = 1e8
 # Relative optimality that double precision cannot be expected to resolve.
 OPTIMALITY_FLOOR = 1e-12
+# By how much, relative to it, round-off may raise the objective.
+ROUND_OFF = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,6 +261,9 @@ def alternate(
             if guess is None or following is None or step.objective(guess, following) > record.objective:
                 extrapolation.forget()
                 guess, following = plain, solver.solve(plain.metric_factor, plain.output_matrix, start=solution)
+                # The plain step descends; if it does not, the coefficient step was not what it should be.
+                if step.objective(guess, following) > record.objective + ROUND_OFF * abs(record.objective):
+                    raise IllConditionedError("the objective rises")
         except IllConditionedError:
             status = Status.ILL_CONDITIONED
             break

@@ -39,18 +39,22 @@ def neighbour_votes(train: Array, labels: Array, new: Array, neighbours: Array, 
         # Around the mean, since a map may be nearly constant.
         centre = train[part].mean(axis=1, keepdims=True)
         points, queries = train[part] - centre, new[part] - centre
-        # Squared distances without |query|^2, which does not change the order.
-        distances = (-2 * queries) @ points.transpose(0, 2, 1)
-        distances += np.sum(points**2, axis=2)[:, None, :]
-        if most < distances.shape[2]:
-            nearest = np.argpartition(distances, most - 1, axis=2)[:, :, :most]
-        else:
-            nearest = np.broadcast_to(np.arange(distances.shape[2]), distances.shape)
-        order = np.argsort(np.take_along_axis(distances, nearest, axis=2), axis=2, kind="stable")
-        classes = labels[np.take_along_axis(nearest, order, axis=2)]
-        for label in range(n_classes):
-            counts = np.cumsum(classes == label, axis=2)[:, :, neighbours - 1]
-            votes[part, :, :, label] = counts.transpose(0, 2, 1)
+        squares = np.sum(points**2, axis=2)[:, None, :]
+        rows = max(1, DISTANCES // train.shape[1])
+        for begin in range(0, new.shape[1], rows):
+            some = slice(begin, begin + rows)
+            # Squared distances without |query|^2, which does not change the order.
+            distances = (-2 * queries[:, some]) @ points.transpose(0, 2, 1)
+            distances += squares
+            if most < distances.shape[2]:
+                nearest = np.argpartition(distances, most - 1, axis=2)[:, :, :most]
+            else:
+                nearest = np.broadcast_to(np.arange(distances.shape[2]), distances.shape)
+            order = np.argsort(np.take_along_axis(distances, nearest, axis=2), axis=2, kind="stable")
+            classes = labels[np.take_along_axis(nearest, order, axis=2)]
+            for label in range(n_classes):
+                counts = np.cumsum(classes == label, axis=2)[:, :, neighbours - 1]
+                votes[part, :, some, label] = counts.transpose(0, 2, 1)
     return votes
 
 
