@@ -6,8 +6,10 @@ import numpy as np
 import oracles
 import pytest
 from problems import PROBLEMS, class_problem, gaussian_gram, gram_operators, matrix_problem
+from sklearn.datasets import make_blobs
+from sklearn.exceptions import ConvergenceWarning
 
-from outmetric import LearnedKernelMetric, objective, operators
+from outmetric import FixedKernelMetric, LearnedKernelMetric, objective, operators
 from outmetric.solvers import SOLVERS, Solution, Spectral, Status
 from outmetric.training import Factors, MetricStep, OutputMatrixStep, alternate
 
@@ -190,3 +192,16 @@ def test_a_toy_worked_by_hand():
     assert trained.factors.output_matrix == pytest.approx(np.array([[1.0]]))
     assert trained.coefficients == pytest.approx(Y / 2)
     assert trained.history[-1].objective == pytest.approx(0.5 * 0.5 + 0.5 * 2 * 0.25 + 0.125)
+
+
+def test_an_iteration_that_goes_nowhere_ends():
+    """A weight that makes the system as ill-conditioned as double precision allows: no thousand rounds of noise."""
+    X, y = make_blobs(1100, 6, centers=3, cluster_std=4, random_state=0)
+    for model, settings in (
+        (FixedKernelMetric, {"kernel": "poly", "regression_weight": 1e4}),
+        (LearnedKernelMetric, {"kernel": "linear", "regression_weight": 1e4}),
+    ):
+        with pytest.warns(ConvergenceWarning):
+            fitted = model(solver="cg", **settings).fit(X, y)
+        assert fitted.status_ in (Status.STALLED, Status.ILL_CONDITIONED)
+        assert fitted.n_iter_ < 200

@@ -25,6 +25,8 @@ from outmetric.solvers import IllConditionedError, Solution, Solver, Status
 DIVERGENCE_FACTOR = 1e8
 # Relative optimality that double precision cannot be expected to resolve.
 OPTIMALITY_FLOOR = 1e-12
+# Iterations without progress in optimality after which there will be none.
+PATIENCE = 50
 # By how much, relative to it, round-off may raise the objective.
 ROUND_OFF = 1e-6
 
@@ -241,12 +243,17 @@ def alternate(
     factors = step.start() if start is None else start
     solution = solver.solve(factors.metric_factor, factors.output_matrix)
     history: list[Record] = []
+    best, since = np.inf, 0
     while True:
         record = _record(len(history) + 1, step, factors, solution, time.perf_counter() - began)
         history.append(record)
         on_iteration(record)
         if record.optimality <= tol:
             status = Status.CONVERGED
+            break
+        best, since = (record.optimality, 0) if record.optimality < 0.99 * best else (best, since + 1)
+        if since == PATIENCE:
+            status = Status.STALLED
             break
         plain = step.update(factors, solution)
         if plain is None:
