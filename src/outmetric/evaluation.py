@@ -84,7 +84,7 @@ def tasks_of(group: Group, splits: list[tuple[Array, Array]], n_samples: int, n_
     apart = [Task(group, [fold], [split]) for fold, split in enumerate(splits)]
     if not by_landmarks(group, n_samples) or isinstance(group.estimator, Pipeline) or _repeats(splits):
         return apart
-    cells = n_classes * len(np.unique(_signatures(splits, n_samples)))
+    cells = n_classes * (int(_signatures(splits, n_samples).max()) + 1)
     available = available_memory()
     n_bytes = 8.0 * cells * metric_of(group.estimator)._n_landmarks() ** 2
     return apart if available is not None and n_bytes > available / 2 else [Task(group, list(range(len(splits))), splits)]
@@ -92,7 +92,7 @@ def tasks_of(group: Group, splits: list[tuple[Array, Array]], n_samples: int, n_
 
 def _repeats(splits: list[tuple[Array, Array]]) -> bool:
     """Whether a training part has rows more than once."""
-    return any(len(np.unique(train)) < len(train) for train, _ in splits)
+    return any(np.bincount(train).max(initial=0) > 1 for train, _ in splits)
 
 
 def by_landmarks(group: Group, n_samples: int) -> bool:
@@ -101,12 +101,14 @@ def by_landmarks(group: Group, n_samples: int) -> bool:
 
 
 def _signatures(splits: list[tuple[Array, Array]], n_samples: int) -> Array:
-    """A number for each row that tells which training parts it belongs to."""
-    members = np.zeros((n_samples, len(splits)), dtype=bool)
-    for fold, (train, _) in enumerate(splits):
-        members[train, fold] = True
-    packed = np.packbits(members, axis=1)
-    return np.unique(packed.view([("", packed.dtype)] * packed.shape[1]).ravel(), return_inverse=True)[1]
+    """A number for each row that tells which training parts it belongs to; numbers are 0, 1, 2, ..."""
+    signatures, count = np.zeros(n_samples, dtype=np.intp), 1
+    for train, _ in splits:
+        signatures *= 2
+        signatures[train] += 1
+        present = np.bincount(signatures, minlength=2 * count) > 0
+        signatures, count = (np.cumsum(present) - 1)[signatures], int(present.sum())
+    return signatures
 
 
 def evaluate(task: Task, X: Any, y: Array, labels: Array, classes: Array, neighbours: Array, score: Score) -> list[Result]:
@@ -189,7 +191,7 @@ def _evaluate_landmarks(task: Task, X: Any, y: Array, votes: _Votes) -> list[Res
     def total(rows: Array | slice) -> Array:
         """The moments of each class over some of the rows, which must be whole cells."""
         moments = np.zeros(shape)
-        for signature in np.unique(signatures[rows]):
+        for signature in np.flatnonzero(np.bincount(signatures[rows])).tolist():
             for label in range(votes.n_classes):
                 moments[label] += cells.get(signature * votes.n_classes + label, 0.0)
         return moments
