@@ -12,7 +12,7 @@ import dask.dataframe as dd  # noqa: E402
 import pandas as pd  # noqa: E402
 from dask.distributed import Client, LocalCluster  # noqa: E402
 
-from outmetric import FixedKernelMetric, LearnedKernelMetric  # noqa: E402
+from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricSearchCV  # noqa: E402
 from outmetric.chunks import FAN_IN  # noqa: E402
 from outmetric.datasets import make_waveform  # noqa: E402
 
@@ -87,6 +87,19 @@ class TestEqualsNumPy:
 def test_bad_input(X, y, message):
     with pytest.raises(ValueError, match=message):
         LearnedKernelMetric(bandwidth=1.0).fit(X, y)
+
+
+def test_the_search_says_that_it_takes_data_in_memory(wave):
+    X, y = wave
+    with pytest.raises(ValueError, match="in memory"):
+        MetricSearchCV(LearnedKernelMetric(), {"regression_weight": [1.0]}).fit(da.from_array(X, chunks=500), y)
+
+
+def test_partitions_without_rows(wave):
+    X, y = wave
+    fitted = LearnedKernelMetric(n_landmarks=20).fit(X, y)
+    lazy = da.from_array(X, chunks=(500, 21))
+    assert fitted.transform(lazy[lazy[:, 0] > 1e9]).compute().shape == (0, 2)
 
 
 def test_transform_checks_the_columns(wave):

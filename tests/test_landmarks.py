@@ -535,6 +535,18 @@ class TestSearch:
         ours = MetricSearchCV(LearnedKernelMetric(solver="nystroem"), GRID, cv=splits).fit(*wine)
         np.testing.assert_allclose(ours.cv_results_["mean_test_score"], exact.cv_results_["mean_test_score"], atol=1e-9)
 
+    def test_masks_and_a_precomputed_kernel(self, wine):
+        X, y = wine
+        K = Scalar("rbf", 3.0).gram(X)
+        test = np.arange(len(y)) % 3 == 0
+        masks = [(~test, test), (test, ~test)]
+        twice = [(np.r_[np.flatnonzero(~test), 1, 1], np.flatnonzero(test))]
+        for cv in (masks, twice):
+            exact = MetricSearchCV(LearnedKernelMetric(bandwidth=3.0), {"regression_weight": [0.3, 3.0]}, cv=cv).fit(X, y)
+            given = LearnedKernelMetric(kernel="precomputed", solver="nystroem")
+            ours = MetricSearchCV(given, {"regression_weight": [0.3, 3.0]}, cv=cv).fit(K, y)
+            np.testing.assert_allclose(ours.cv_results_["mean_test_score"], exact.cv_results_["mean_test_score"], atol=1e-9)
+
     def test_a_pipeline_of_the_metric_alone(self, wine):
         pipeline = Pipeline([("m", LearnedKernelMetric(n_landmarks=40))])
         search = MetricSearchCV(pipeline, {"m__regression_weight": [1.0, 3.0]}).fit(*wine)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing
+from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import _safe_split
 
 from outmetric.candidates import Group, Member, metric_of
@@ -166,13 +166,9 @@ def _evaluate_landmarks(task: Task, X: Any, y: Array, votes: _Votes) -> list[Res
     try:
         if isinstance(estimator, Pipeline) or _repeats(splits):
             # A fold by itself: the steps before are fitted on its training part, and rows may occur twice in it.
-            ((train, test),), steps = splits, estimator.steps[:-1] if isinstance(estimator, Pipeline) else []
-            parts = [_safe_indexing(X, train), _safe_indexing(X, test)]
-            if steps:
-                before = Pipeline(steps)
-                parts = [before.fit_transform(parts[0], y[train]), before.transform(parts[1])]
+            ((train, test),) = splits
             rows = np.concatenate([train, test])
-            X, y, votes = stack([np.asarray(part) if hasattr(part, "iloc") else part for part in parts]), y[rows], votes.of(rows)
+            X, y, votes = _by_itself(estimator, X, y, train, test), y[rows], votes.of(rows)
             splits = [(np.arange(len(train)), np.arange(len(train), len(rows)))]
         points = metric._checked_points(X)
         kernel, features, landmarks, place = metric._landmark_features(points)
@@ -221,6 +217,18 @@ def _evaluate_landmarks(task: Task, X: Any, y: Array, votes: _Votes) -> list[Res
         return _score(task, fold, maps, votes, voters, asked, X, gathered)
 
     return list(in_threads(score_fold, zip(task.folds, splits, strict=True)))
+
+
+def _by_itself(estimator: Any, X: Any, y: Array, train: Array, test: Array) -> Any:
+    """The rows of a fold, training part first, after the steps before the metric."""
+    if get_tags(estimator).input_tags.pairwise:
+        rows = np.concatenate([train, test])
+        return np.asarray(X)[np.ix_(rows, rows)]
+    parts = [_safe_indexing(X, train), _safe_indexing(X, test)]
+    if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
+        before = Pipeline(estimator.steps[:-1])
+        parts = [before.fit_transform(parts[0], y[train]), before.transform(parts[1])]
+    return stack([np.asarray(part) if hasattr(part, "iloc") else part for part in parts])
 
 
 def _some(rows: Array, most: int, rng: np.random.Generator) -> Array:

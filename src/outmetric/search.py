@@ -24,6 +24,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from outmetric.candidates import metric_of, shared_groups
+from outmetric.chunks import is_dask
 from outmetric.evaluation import REFERENCE, Result, Task, by_landmarks, evaluate, tasks_of
 from outmetric.fitting import Gathered
 from outmetric.operators import Array
@@ -160,6 +161,10 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
             delattr(self, name)  # nothing of an earlier fit may survive one that ends early
         if y is None:
             raise ValueError("MetricSearchCV requires y to be passed, but the target y is None.")
+        if is_dask(X):
+            raise ValueError(
+                "MetricSearchCV takes data in memory: search on X.compute() or on a sample of it, then fit the best on X."
+            )
         X, y, groups = indexable(X, column_or_1d(y, warn=True), groups)
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
@@ -167,7 +172,8 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
             candidates = list(ParameterGrid(self.param_grid))
         else:
             candidates = list(ParameterSampler(self.param_grid, self.n_iter, random_state=self.random_state))
-        splits = list(check_cv(self.cv, y, classifier=True).split(X, y, groups))
+        rows = np.arange(len(y))
+        splits = [(rows[train], rows[test]) for train, test in check_cv(self.cv, y, classifier=True).split(X, y, groups)]
         shared, simplicity = shared_groups(self.estimator, candidates, len(self.classes_))
         most = REFERENCE if any(by_landmarks(group, len(y)) for group in shared) else len(y)
         neighbours = _neighbour_counts(self.n_neighbors, min(most, *(len(train) for train, _ in splits)))

@@ -381,7 +381,7 @@ def gaussian_similarity(targets: Array) -> MatrixSimilarity:
     require_memory(
         2 * 8.0 * n_samples**2,
         f"The similarity of {n_samples} real targets",
-        "give a sparse similarity, or set collocation_weight=0 and a sparse identity, or use fewer samples.",
+        "set collocation_weight=0, which needs none, give a sparse similarity, or use fewer samples.",
     )
     width = np.sqrt(targets.var(axis=0).mean()) * n_samples ** (-1 / (columns + 4))
     squares = cdist(targets, targets, "sqeuclidean")
