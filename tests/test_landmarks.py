@@ -13,7 +13,8 @@ import scipy.sparse
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine, make_blobs
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import RepeatedStratifiedKFold, ShuffleSplit
+from sklearn.model_selection import RepeatedStratifiedKFold, ShuffleSplit, StratifiedKFold
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
@@ -27,6 +28,7 @@ from outmetric import (
     kernels,
     landmarks,
     moments,
+    reduced,
     threads,
 )
 from outmetric.scalar import Scalar
@@ -172,6 +174,28 @@ def test_the_gap_is_that_of_the_approximated_problem(wine):
     bound = oracles.dual_value(C, K, Y, *weights, loose.output_penalty_)
     assert loose.objective_ == pytest.approx(value, rel=1e-8)
     assert loose.dual_gap_ == pytest.approx((value - bound) / value, rel=1e-3)
+
+
+def test_the_residual_is_measured(wine):
+    """|T^(-1/2) (Gamma + T Gamma B - lambda N)| by explicit matrices: a certificate must see coefficients that are off."""
+    X, y = wine
+    Z = X[::4]
+    fitted = LearnedKernelMetric(bandwidth=3.0, landmarks=Z).fit(X, y)
+    gram = oracles.gram_matrix(lambda x, z: oracles.gaussian(x, z, 3.0), Z, Z)
+    part = landmarks.Landmarks.make(Scalar("rbf", 3.0), Z, gram, single=False)
+    phi = part.features(X)
+    gamma, lam = fitted.collocation_weight_, fitted.regression_weight
+    Y, B = fitted.prototypes_[y], fitted.output_matrix_
+    D = phi.T @ oracles.delta(oracles.similarity_of_classes(y)) @ phi
+    summary = reduced.Summary(phi.T @ phi, D, phi.T @ Y, Y.T @ Y, 1.0)
+    solver = reduced.ReducedSpectral(landmarks.Features((part,)), summary, lam, gamma, np.eye(2))
+    exact = solver.solve(np.eye(2), B)
+    assert solver.evaluate(solver.coefficients(exact), np.eye(2), B).relative_residual < 1e-9
+    dual = exact.coordinates + np.random.default_rng(0).normal(size=exact.coordinates.shape)
+    T = lam * phi.T @ phi + 2 * gamma * D
+    left = dual + T @ dual @ B - lam * phi.T @ Y
+    expected = np.sqrt(np.trace(left.T @ np.linalg.solve(T, left)))
+    assert solver.evaluate(part.coefficients(dual), np.eye(2), B).residual == pytest.approx(expected, rel=1e-6)
 
 
 class TestChoice:
@@ -493,6 +517,22 @@ class TestSearch:
         assert ours.n_decompositions_ == exact.n_decompositions_
         near(ours.transform(wine[0]), exact.transform(wine[0]))
         np.testing.assert_allclose(ours.predict_proba(wine[0]), exact.predict_proba(wine[0]))
+
+    @pytest.mark.parametrize("model", MODELS)
+    def test_with_few_landmarks_the_scores_are_those_of_fits(self, model, wine):
+        X, y = wine
+        Z = X[::9]
+        grid = {"regression_weight": [0.3, 30.0], "collocation_weight": ["auto", 0.0], "bandwidth": [2.0, 5.0]}
+        splits = list(StratifiedKFold(3).split(X, y))
+        search = MetricSearchCV(model(landmarks=Z), grid, cv=splits, n_neighbors=(1, 7), scoring="accuracy").fit(X, y)
+        for params, score in zip(search.cv_results_["params"], search.cv_results_["mean_test_score"], strict=True):
+            count = params.pop("n_neighbors")
+            scores = []
+            for train, test in splits:
+                fitted = model(landmarks=Z, **params).fit(X[train], y[train])
+                voters = KNeighborsClassifier(count).fit(fitted.transform(X[train]), y[train])
+                scores.append(voters.score(fitted.transform(X[test]), y[test]))
+            assert score == pytest.approx(np.mean(scores), abs=1e-9)
 
     def test_the_best_is_fitted_as_if_anew(self, wine):
         X, y = wine
