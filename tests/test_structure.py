@@ -30,6 +30,7 @@ LAYERS = [
     "metric",
     "inputs",
     "face",
+    "blocks",
     "fitting",
     "models",
     "votes",

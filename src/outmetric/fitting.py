@@ -11,7 +11,6 @@ from functools import partial
 from numbers import Integral
 from typing import Any, Literal, Self
 
-import joblib
 import numpy as np
 import scipy.sparse
 from sklearn.base import clone
@@ -19,9 +18,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
+from outmetric.blocks import Blocks
 from outmetric.chunks import Chunks, is_dask
 from outmetric.face import KernelTransformer
-from outmetric.inputs import check_number, check_points, check_supervision, check_targets
+from outmetric.inputs import check_number, check_points, check_supervision
 from outmetric.kernels import Diagonal, MatrixKernel, Separable
 from outmetric.landmarks import CANDIDATES, CHOICES, Features, Landmarks, choose
 from outmetric.memory import available_memory, require_memory
@@ -313,7 +313,7 @@ class KernelMetric(KernelTransformer, ABC):
 
     def _fit_stream(self, blocks: Any) -> Self:
         self._require_streamable()
-        source = _Blocks(clone(self))
+        source = Blocks(clone(self))
         stream = Stream(blocks, source.check)
         stream.begin()
         source.hand_over(self)
@@ -326,7 +326,7 @@ class KernelMetric(KernelTransformer, ABC):
     def _fit_chunks(self, X: Any, y: Any) -> Self:
         """Fit a Dask array or data frame."""
         self._require_streamable()
-        source = _Blocks(clone(self))  # travels to the workers without what was learned before
+        source = Blocks(clone(self))  # travels to the workers without what was learned before
         chunks = Chunks(X, y, source.check)
         X_first, y_first = chunks.first()
         _, checked = source.check(X_first, y_first)
@@ -360,7 +360,7 @@ class KernelMetric(KernelTransformer, ABC):
         self._check_parameters()
         earlier: _Stream | None = getattr(self, "_stream", None)
         if earlier is None:
-            source = _Blocks(clone(self))
+            source = Blocks(clone(self))
             X, y = source.check(X, y)
             rng = self._generator()
             rows = np.sort(rng.permutation(n_points(X))[: self._n_candidates()])
@@ -557,82 +557,13 @@ class KernelMetric(KernelTransformer, ABC):
             )
 
 
-@dataclass(eq=False)
-class _Blocks:
-    """Checks blocks of rows; the first one decides what the others must be like."""
-
-    estimator: KernelMetric
-    labelled: bool = False
-    label_kind: type | None = None
-    n_targets: int | None = None
-
-    def check(self, X: Any, y: Any) -> tuple[Any, Array]:
-        """X and y of a block: labels of shape (n,) or real targets of shape (n, q)."""
-        estimator = self.estimator
-        if not hasattr(estimator, "_takes"):
-            return self._check_first(X, y)
-        X = check_points(estimator, X, estimator._takes, fitting=False)
-        if self.labelled:
-            y, labelled = check_supervision(estimator, y, n_points(X), whole=False)
-            if not labelled:
-                raise ValueError("blocks with class labels and blocks with real targets came in one stream.")
-            if _label_kind(y) is not self.label_kind:
-                raise ValueError(f"labels of different types came in one stream: {self.label_kind} and {_label_kind(y)}.")
-            return X, y
-        return X, self._real(y, n_points(X))
-
-    def _check_first(self, X: Any, y: Any) -> tuple[Any, Array]:
-        X = self.estimator._checked_points(X, at_least=1)
-        y, self.labelled = check_supervision(self.estimator, y, n_points(X), whole=False)
-        if self.labelled:
-            self.label_kind = _label_kind(y)
-            return X, y
-        if self.estimator.collocation_weight != 0:
-            raise ValueError("real targets that come in blocks have no similarities between blocks: set collocation_weight=0.")
-        return X, self._real(y, n_points(X))
-
-    def _real(self, y: Any, n_rows: int) -> Array:
-        values = check_targets(y, n_rows)
-        if self.n_targets not in (None, values.shape[1]):
-            raise ValueError(f"blocks with {self.n_targets} and with {values.shape[1]} real targets came in one stream.")
-        self.n_targets = values.shape[1]
-        return values
-
-    def hand_over(self, estimator: KernelMetric) -> None:
-        """Tell the estimator that is fitted what the rows are like."""
-        for name in ("n_features_in_", "feature_names_in_"):
-            estimator.__dict__.pop(name, None)
-        for name in ("n_features_in_", "feature_names_in_", "_takes"):
-            if hasattr(self.estimator, name):
-                setattr(estimator, name, getattr(self.estimator, name))
-
-    def require_unchanged(self, estimator: KernelMetric) -> None:
-        """The kernel and its landmarks must stay as they were at the first block."""
-        for name in ("kernel", "bandwidth", "kernel_params", "n_landmarks", "landmarks"):
-            now, then = getattr(estimator, name), getattr(self.estimator, name)
-            if not _alike(now, then):
-                raise ValueError(f"{name} changed between calls of partial_fit; call fit to begin anew.")
-
-
 @dataclass(frozen=True, eq=False)
 class _Stream:
     """What `partial_fit` has seen so far."""
 
-    source: _Blocks
+    source: Blocks
     kernel: MatrixKernel
     statistics: Statistics
-
-
-def _alike(one: Any, other: Any) -> bool:
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        return np.array_equal(one, other)
-    return one is other or joblib.hash(one) == joblib.hash(other)
-
-
-def _label_kind(labels: Array) -> type:
-    """What labels are: numbers, truth values, strings, or other objects."""
-    kinds: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "U": str, "S": bytes}
-    return kinds.get(labels.dtype.kind) or type(labels[0])
 
 
 @dataclass(frozen=True, eq=False)
