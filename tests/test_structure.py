@@ -44,6 +44,8 @@ LAYERS = [
     "baselines.spaces",
     "baselines.lmnn",
     "baselines.itml",
+    "codec",
+    "storage",
     "datasets",
     "tables",
     "plots",

@@ -6,6 +6,7 @@ from outmetric.metric import OutputMetric
 from outmetric.models import FixedKernelMetric, LearnedKernelMetric
 from outmetric.search import MetricSearchCV
 from outmetric.solvers import Status
+from outmetric.storage import load, save
 
 __version__ = "0.1.0"
 
@@ -18,4 +19,6 @@ __all__ = [
     "Status",
     "__version__",
     "kernels",
+    "load",
+    "save",
 ]

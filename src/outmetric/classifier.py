@@ -10,6 +10,7 @@ import html
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -23,6 +24,7 @@ from sklearn.base import (
     clone,
 )
 from sklearn.compose import ColumnTransformer
+from sklearn.exceptions import NotFittedError
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import KFold, RepeatedStratifiedKFold, train_test_split
 from sklearn.neighbors import KNeighborsClassifier
@@ -151,8 +153,8 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
         For the folds.
     n_jobs : int, optional
         Through joblib.
-    verbose : bool
-        Tell on stderr what is tried.
+    verbose : bool or function
+        Tell on stderr what is tried; or call ``function(done, total, text)``.
 
     Attributes
     ----------
@@ -182,7 +184,7 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
         time_budget: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
-        verbose: bool = False,
+        verbose: bool | Callable[[int, int, str], object] = False,
     ) -> None:
         self.time_budget = time_budget
         self.random_state = random_state
@@ -199,8 +201,45 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
             Class labels.
         """
         began = time.perf_counter()
+        for name in ("candidates_", "committee_", "best_estimator_"):
+            self.__dict__.pop(name, None)  # nothing of an earlier fit may survive one that ends early
         if self.time_budget is not None:
             check_number("time_budget", self.time_budget, positive=True)
+        X, labels = self._check_training(X, y)
+        rng = check_random_state(self.random_state)
+        some = _some_rows(labels, rng)
+        deadline = np.inf if self.time_budget is None else began + self.time_budget
+        found: list[Candidate] = []
+        try:
+            self._choose(found, _encoder(X), _safe_indexing(X, some), labels[some], _folds(labels[some], rng), deadline)
+        finally:
+            self.candidates_ = sorted(found, key=lambda candidate: -candidate.score)
+        return self._elect(X, labels, began)
+
+    def finish(self, X: Any, y: Any) -> Self:
+        """Go on after `fit` was interrupted, with the candidates that were scored until then.
+
+        Parameters
+        ----------
+        X, y : as for `fit`
+        """
+        began = time.perf_counter()
+        if not getattr(self, "candidates_", None):
+            raise NotFittedError("no candidate was scored yet: there is nothing to go on from.")
+        return self._elect(*self._check_training(X, y), began)
+
+    def _elect(self, X: Any, labels: Array, began: float) -> Self:
+        """Fit the committee."""
+        self.best_score_ = self.candidates_[0].score
+        size = COMMITTEE if len(labels) <= SEARCHED_SAMPLES else LARGE_COMMITTEE
+        self.committee_ = _committee(self.candidates_, size, X, labels)
+        self.best_estimator_ = self.committee_[0].pipeline
+        self._n_features_out = self.best_estimator_[-1].coefficients_.shape[1]
+        self.fit_time_ = time.perf_counter() - began
+        return self
+
+    def _check_training(self, X: Any, y: Any) -> tuple[Any, Array]:
+        """X checked, and the class indices of y."""
         X = self._check_table(X, reset=True)
         if y is None:
             raise ValueError("MetricClassifier requires y to be passed, but the target y is None.")
@@ -211,21 +250,18 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y has one class only ({self.classes_[0]}); MetricClassifier needs at least two classes.")
-        rng = check_random_state(self.random_state)
-        encoder = _encoder(X)
-        some = _some_rows(labels, rng)
-        deadline = np.inf if self.time_budget is None else began + self.time_budget
-        self.candidates_ = self._choose(encoder, _safe_indexing(X, some), labels[some], _folds(labels[some], rng), deadline)
-        self.best_score_ = self.candidates_[0].score
-        size = COMMITTEE if len(some) == len(labels) else LARGE_COMMITTEE
-        self.committee_ = _committee(self.candidates_, size, X, labels)
-        self.best_estimator_ = self.committee_[0].pipeline
-        self._n_features_out = self.best_estimator_[-1].coefficients_.shape[1]
-        self.fit_time_ = time.perf_counter() - began
-        return self
+        return X, labels
 
-    def _choose(self, encoder: Any, X: Any, labels: Array, folds: list[tuple[Array, Array]], deadline: float) -> list[Candidate]:
-        """All candidates tried before the deadline, best first: each preparation coarsely, then the best ones finely."""
+    def _choose(
+        self,
+        found: list[Candidate],
+        encoder: Any,
+        X: Any,
+        labels: Array,
+        folds: list[tuple[Array, Array]],
+        deadline: float,
+    ) -> None:
+        """Find all candidates until the deadline: each preparation coarsely, then the best ones finely."""
         width = X.shape[1] if encoder is None else clone(encoder).fit_transform(X).shape[1]
         preparations = [
             (scaling, kernel, power)
@@ -234,10 +270,13 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
             for scaling in ("standard", "quantile")
             if kernel != "additive" or width <= ADDITIVE_FEATURES
         ]
-        found: list[Candidate] = []
         failures: list[str] = []
+        done = 0
 
         def search(preparation: tuple[str, str, float], models: list[tuple[Any, dict[str, Any]]]) -> None:
+            nonlocal done
+            self._tell(done, len(preparations) + REFINED, preparation)
+            done += 1
             if found and time.perf_counter() > deadline:
                 return
             try:
@@ -259,7 +298,14 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
         ]
         for preparation in sorted(best, key=lambda key: -best[key])[:REFINED]:
             search(preparation, refinements)
-        return sorted(found, key=lambda candidate: -candidate.score)
+
+    def _tell(self, done: int, total: int, preparation: tuple[str, str, float]) -> None:
+        scaling, kernel, power = preparation
+        text = f"{scaling} scaling, {kernel} kernel, feature weights R2^{power:g}"
+        if callable(self.verbose):
+            self.verbose(done, total, text)
+        elif self.verbose:
+            print(f"[MetricClassifier] {done + 1} of {total}: {text}", file=sys.stderr)
 
     def predict_proba(self, X: Any) -> Array:
         """The committee's mean of smoothed neighbour votes, shape (n, classes)."""
@@ -300,6 +346,9 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "committee_")
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
@@ -311,11 +360,14 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
             if reset and len(X) < 2:
                 raise ValueError(f"at least 2 rows are needed; n_samples = {len(X)} came.")
             return X
+        # Rows of a table without its names; what is missing there is NaN in a data frame.
+        mixed = not reset and isinstance(self.best_estimator_[0], ColumnTransformer) and np.asarray(X).dtype.kind == "O"
+        X = np.where([[value is None for value in row] for row in X], np.nan, X) if mixed else X
         return validate_data(
             self,
             X,
             reset=reset,
-            dtype=np.float64,
+            dtype=object if mixed else np.float64,
             ensure_all_finite="allow-nan",
             ensure_min_samples=2 if reset else 1,
         )
@@ -331,8 +383,6 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
     ) -> list[Candidate]:
         """The candidates of one way to prepare the data, scored."""
         scaling, kernel, power = preparation
-        if self.verbose:
-            print(f"[MetricClassifier] {scaling} scaling, {kernel} kernel, feature weights R2^{power:g}", file=sys.stderr)
         scaler = (
             StandardScaler() if scaling == "standard" else QuantileTransformer(n_quantiles=int(np.clip(len(labels) // 2, 2, 200)))
         )
@@ -408,12 +458,13 @@ def _encoder(X: Any) -> ColumnTransformer | SimpleImputer | None:
     """How a table becomes numbers: None if it already is one without gaps."""
     if not hasattr(X, "columns"):
         return SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True) if np.isnan(X).any() else None
-    kinds = {name: np.asarray(X[name]).dtype.kind for name in X.columns}
-    unusable = [name for name, kind in kinds.items() if kind in "mMc"]
+    kinds = [np.asarray(X[name]).dtype.kind for name in X.columns]
+    unusable = [name for name, kind in zip(X.columns, kinds, strict=True) if kind in "mMc"]
     if unusable:
         raise ValueError(f"columns {unusable} hold dates or complex numbers; turn them into numbers or categories first.")
-    numbers = [name for name, kind in kinds.items() if kind in "fiu"]
-    others = [name for name in X.columns if name not in numbers]
+    # By position, so that rows may also come without names.
+    numbers = [place for place, kind in enumerate(kinds) if kind in "fiu"]
+    others = [place for place, kind in enumerate(kinds) if kind not in "fiu"]
     one_hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
     impute = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
     return ColumnTransformer([("numbers", impute, numbers), ("categories", one_hot, others)])

@@ -76,6 +76,14 @@ class OutputMetric(Metric):
     metric_factor: Array
     offset: Array
 
+    def __post_init__(self) -> None:
+        n, m = self.coefficients.shape
+        if (n_points(self.points), len(self.offset), self.metric_factor.shape[1]) != (n, m, m):
+            raise ValueError(
+                f"a map with coefficients of shape {(n, m)} needs {n} points, an offset of length {m} and a metric factor with {m} "
+                f"columns; it has {n_points(self.points)}, {len(self.offset)} and {self.metric_factor.shape[1]}."
+            )
+
     def map(self, X: Any) -> Array:
         """f(x) for each row of X, shape (n, m), in row blocks so that memory stays bounded whatever n."""
         if self.points.ndim == 2 and X.shape[1] != self.points.shape[1] > 0:

@@ -85,9 +85,9 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
         Through joblib, so its backends work.
     random_state : int, RandomState or None
         For ``n_iter``.
-    verbose : bool
-        Show progress on stderr. scikit-learn's callbacks (`sklearn.callback.ProgressBar`, say) work too, with a task for each
-        kernel and fold.
+    verbose : bool or function
+        Show progress on stderr, or call ``function(done, total, text)``. scikit-learn's callbacks (`sklearn.callback.ProgressBar`,
+        say) work too, with a task for each kernel and fold.
 
     Attributes
     ----------
@@ -132,7 +132,7 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
         n_iter: int | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
-        verbose: bool = False,
+        verbose: bool | Callable[[int, int, str], object] = False,
     ) -> None:
         self.estimator = estimator
         self.param_grid = param_grid
@@ -157,7 +157,7 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
         groups : array of shape (n,), optional
             For splitters that keep groups together.
         """
-        for name in [name for name in vars(self) if name.endswith("_")]:
+        for name in [name for name in vars(self) if name.endswith("_") or name == "_scored"]:
             delattr(self, name)  # nothing of an earlier fit may survive one that ends early
         if y is None:
             raise ValueError("MetricSearchCV requires y to be passed, but the target y is None.")
@@ -197,6 +197,9 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
                         failures += [result.failure] if result.failure else []
                     gathered.enter(results[-1], table.top(results[-1]))
                     progress.advance()
+        except KeyboardInterrupt:
+            self._scored = table, simplicity  # for `finish`
+            raise
         finally:
             self.cv_results_ = table.results()
         if stragglers:
@@ -209,14 +212,34 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
             warnings.warn(
                 f"{unscored} candidates were not scored; the first failure: {failures[0]}", FitFailedWarning, stacklevel=2
             )
-        self.best_index_ = table.best(means, simplicity)
+        self._conclude(X, y, table, simplicity, gathered)
+        progress.end()
+        return self
+
+    def finish(self, X: Any, y: Any) -> Self:
+        """Go on after `fit` was interrupted: fit the best of the candidates that were scored until then in all folds.
+
+        Parameters
+        ----------
+        X, y : as for `fit`
+        """
+        if not hasattr(self, "_scored") or not np.isfinite(self.cv_results_["mean_test_score"]).any():
+            raise NotFittedError("there is no interrupted fit with a candidate that was scored in all folds.")
+        X, y = indexable(X, column_or_1d(y, warn=True))
+        self._conclude(X, y, *self._scored, _BestGathered())
+        del self._scored
+        return self
+
+    def _conclude(self, X: Any, y: Array, table: _Table, simplicity: list[tuple[float, ...]], gathered: _BestGathered) -> None:
+        """Choose the best candidate and fit it on all data."""
+        self.best_index_ = table.best(self.cv_results_["mean_test_score"], simplicity)
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
         chosen = dict(self.cv_results_["params"][self.best_index_])
         self.n_neighbors_ = int(chosen.pop("n_neighbors"))
         self.best_params_ = chosen
         if self.refit:
             began = time.perf_counter()
-            found = gathered.of(self.best_index_ // len(neighbours))
+            found = gathered.of(self.best_index_ // table.scores.shape[1])
             if found is not None:
                 self.best_estimator_ = found.fit(chosen)
             else:
@@ -225,9 +248,7 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
             for name in ("n_features_in_", "feature_names_in_"):
                 if hasattr(self.best_estimator_, name):
                     setattr(self, name, getattr(self.best_estimator_, name))
-            self.voters_ = self._make_voters(X, labels)
-        progress.end()
-        return self
+            self.voters_ = self._make_voters(X, np.unique(y, return_inverse=True)[1])
 
     def _make_voters(self, X: Any, labels: Array) -> KNeighborsClassifier:
         if len(labels) > VOTERS and getattr(metric_of(self.best_estimator_), "solver_", None) == "nystroem":
@@ -306,7 +327,7 @@ class _BestGathered:
 class _Progress:
     """Tells scikit-learn's callbacks, where there are any, and people who asked."""
 
-    def __init__(self, search: MetricSearchCV, tasks: int, *, verbose: bool) -> None:
+    def __init__(self, search: MetricSearchCV, tasks: int, *, verbose: Any) -> None:
         self.search, self.tasks, self.verbose, self.done = search, tasks, verbose, 0
         self.context = None
         if hasattr(search, "_init_callback_context"):
@@ -318,7 +339,9 @@ class _Progress:
             task = self.context.subcontext(task_name="kernel and fold")
             task.call_on_fit_task_begin(estimator=self.search)
             task.call_on_fit_task_end(estimator=self.search)
-        if self.verbose:
+        if callable(self.verbose):
+            self.verbose(self.done, self.tasks, "kernels and folds scored")
+        elif self.verbose:
             end = "\n" if self.done == self.tasks else ""
             print(f"\r[MetricSearchCV] {self.done} of {self.tasks} kernels and folds scored", end=end, file=sys.stderr)
 
