@@ -8,6 +8,7 @@ import polars
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
@@ -191,6 +192,62 @@ def test_progress_goes_to_stderr(wine, capsys):
     told = capsys.readouterr()
     assert told.out == ""
     assert "standard scaling, rbf kernel" in told.err
+
+
+def test_progress_can_go_to_a_function(wine):
+    X, y, _, _ = wine
+    told = []
+    MetricClassifier(**QUICK, verbose=lambda *news: told.append(news)).fit(X, y)
+    done, totals, texts = zip(*told, strict=True)
+    assert list(done) == list(range(len(done)))
+    assert set(totals) == {len(done) + classifier.REFINED - 1}  # one preparation was found, and there is one to refine
+    assert texts[0] == "standard scaling, rbf kernel, feature weights R2^0"
+
+
+def interrupt_after(count):
+    """A function for ``verbose`` that interrupts when so many preparations are done."""
+
+    def tell(done, total, text):
+        if done == count:
+            raise KeyboardInterrupt
+
+    return tell
+
+
+def test_an_interrupted_search_can_be_finished(wine):
+    X, y, X_new, _ = wine
+    model = MetricClassifier(random_state=0, verbose=interrupt_after(2))
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    with pytest.raises(NotFittedError):
+        model.predict(X_new)
+    preparations = {candidate.preparation for candidate in model.candidates_}
+    assert preparations == {("standard", "rbf", 0.0), ("quantile", "rbf", 0.0)}
+    model.finish(X, y)
+    assert {member.candidate.preparation for member in model.committee_} <= preparations
+    assert model.committee_[0].candidate is model.candidates_[0]
+    assert np.mean(model.predict(X) == y) > 0.9
+
+
+def test_an_interrupt_before_anything_was_scored_leaves_nothing(wine, fitted):
+    X, y, X_new, _ = wine
+    model = clone(fitted).fit(X, y).set_params(verbose=interrupt_after(0))
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    with pytest.raises(NotFittedError):
+        model.predict(X_new)  # not by the committee of the first fit
+    with pytest.raises(NotFittedError, match="nothing to go on from"):
+        model.finish(X, y)
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_rows_of_a_table_may_come_without_names(table):
+    X, y = table
+    model = MetricClassifier(**QUICK).fit(X, y)
+    rows = X.astype(object).to_numpy()
+    np.testing.assert_array_equal(model.predict_proba(rows), model.predict_proba(X))
+    rows[pandas.isna(X).to_numpy()] = None
+    np.testing.assert_array_equal(model.predict_proba(rows), model.predict_proba(X))
 
 
 def test_it_survives_pickling_and_cloning(fitted, wine):

@@ -249,6 +249,13 @@ def test_an_interrupt_keeps_what_was_scored(monkeypatch):
     np.testing.assert_array_equal(np.isfinite(ours.cv_results_["mean_test_score"]), [True, False])
     with pytest.raises(NotFittedError, match="has scores but no model"):
         ours.predict(X)
+    ours.finish(X, Y)
+    assert ours.best_params_ == {"bandwidth": 2.0}
+    monkeypatch.setattr(search, "evaluate", plain)
+    expected = MetricSearchCV(LearnedKernelMetric(), {"bandwidth": [2.0]}, n_neighbors=[3], cv=3).fit(X, Y)
+    np.testing.assert_array_equal(ours.predict_proba(X), expected.predict_proba(X))
+    with pytest.raises(NotFittedError, match="no interrupted fit"):
+        ours.finish(X, Y)
 
 
 def test_nothing_of_an_earlier_fit_survives():
@@ -317,6 +324,13 @@ def test_progress_goes_to_stderr(capsys):
     told = capsys.readouterr()
     assert told.out == ""
     assert "6 of 6" in told.err
+
+
+def test_progress_can_go_to_a_function():
+    told = []
+    grid = {"bandwidth": [2.0, 4.0]}
+    MetricSearchCV(LearnedKernelMetric(), grid, cv=3, verbose=lambda *news: told.append(news)).fit(X, Y)
+    assert told == [(done, 6, "kernels and folds scored") for done in range(1, 7)]
 
 
 def test_scikit_learns_callbacks_are_told():

@@ -42,6 +42,7 @@ from sklearn.preprocessing import (
 from outmetric import kernels
 from outmetric.baselines import itml, lmnn, margins, projections
 from outmetric.classifier import Candidate, FeatureWeights, Member, MetricClassifier
+from outmetric.face import MetricTransformer
 from outmetric.metric import LinearMetric, OutputMetric, objects
 from outmetric.models import FixedKernelMetric, LearnedKernelMetric
 from outmetric.objective import Terms
@@ -86,6 +87,7 @@ TRANSFORMERS = (
 TRANSIENT = frozenset({"_stream", "_scored", "_metadata_request", "_skl_callbacks", "_parent_callback_ctx", "_callback_fit_ctx"})
 ATTRIBUTE = re.compile(r"_?[a-z][a-zA-Z0-9_]*")
 DTYPES = frozenset("?bhilqBHILQefd")
+KNOWN_DTYPES = {np.dtype(code).str: np.dtype(code) for code in sorted(DTYPES)}
 LARGEST_INTEGER = 2**63
 LARGEST_CODE_POINT = 0x10FFFF
 
@@ -387,6 +389,12 @@ class Reader:
         elif isinstance(found, OneHotEncoder) and hasattr(found, "categories_"):
             # The width of its output is derived; a false one would be allocated.
             found._n_features_outs = found._compute_n_features_outs()
+        elif isinstance(found, MetricTransformer) and hasattr(found, "metric_") and width is not None:
+            learned_on = (
+                found.metric_.points.shape[1] if isinstance(found.metric_, OutputMetric) else found.metric_.metric_factor.shape[1]
+            )
+            if learned_on not in (0, width):  # a precomputed kernel keeps no points
+                raise ValueError(f"{type(found).__name__} claims {width} features and was learned on {learned_on}")
         elif isinstance(found, MetricSearchCV) and hasattr(found, "voters_"):
             _require_voters(found.voters_, found.classes_)
         elif isinstance(found, MetricClassifier) and hasattr(found, "committee_"):
@@ -401,10 +409,10 @@ def _require_voters(voters: Any, classes: Any) -> None:
 
 
 def _known_dtype(name: Any) -> np.dtype[Any]:
-    dtype = np.dtype(str(name))
-    if dtype.char not in DTYPES:
+    # Looked up, since NumPy parses what it is given.
+    if name not in KNOWN_DTYPES:
         raise ValueError(f"numbers of type {str(name)[:20]!r} are not known")
-    return dtype
+    return KNOWN_DTYPES[name]
 
 
 def _list(value: Any) -> list[Any]:

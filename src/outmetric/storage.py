@@ -24,10 +24,11 @@ from outmetric.operators import Array
 
 __all__ = ["ModelFileError", "NotStorableError", "load", "save"]
 
-FORMAT = "outmetric model"
+# The one entry of the header's metadata: a check sum of everything else in the file, and the document.
+KEY = "outmetric model"
+DIGEST_LENGTH = 64
 # Raised whenever older code could not read newer files; `load` goes on reading all earlier versions.
 VERSION = 1
-KEYS = {"format", "version", "scikit-learn", "document", "digest"}
 DTYPES = {
     "BOOL": "?", "I8": "i1", "I16": "<i2", "I32": "<i4", "I64": "<i8", "U8": "u1", "U16": "<u2", "U32": "<u4", "U64": "<u8",
     "F16": "<f2", "F32": "<f4", "F64": "<f8",
@@ -83,16 +84,14 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     root = writer.node(model)
     if "object" not in (root if isinstance(root, dict) else {}):
         raise NotStorableError(f"only models can be saved, not a {type(model).__name__}.")
-    metadata = {
-        "format": FORMAT,
-        "version": str(VERSION),
-        "scikit-learn": sklearn.__version__,
-        "document": json.dumps({"model": root, "objects": writer.objects}, allow_nan=False, separators=(",", ":")),
-    }
-    metadata["digest"] = _digest(metadata, writer.arrays)
+    document = {"version": VERSION, "scikit-learn": sklearn.__version__, "model": root, "objects": writer.objects}
+    text = json.dumps(document, allow_nan=False, separators=(",", ":"))
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        safetensors.numpy.save_file(writer.arrays, partial, metadata)
+        partial.touch()
+        mode = partial.stat().st_mode
+        safetensors.numpy.save_file(writer.arrays, partial, {KEY: _digest(text, writer.arrays) + text})
+        partial.chmod(mode)  # as for any new file; safetensors hides its own from others
         with open(partial, "rb+") as file:
             os.fsync(file.fileno())
         partial.replace(path)
@@ -123,13 +122,18 @@ def load(path: str | os.PathLike[str], *, functions: Mapping[str, Callable[..., 
     path = Path(path)
     made_with = sklearn.__version__
     try:
-        metadata, arrays, size = _read(path, mmap)
-        if metadata["digest"] != _digest(metadata, arrays):
+        content, arrays, size = _read(path, mmap)
+        digest, text = content[:DIGEST_LENGTH], content[DIGEST_LENGTH:]
+        if digest != _digest(text, arrays):
             raise ValueError("its content does not match its check sum: it is damaged, or was edited")
-        made_with = metadata["scikit-learn"]
-        document = json.loads(metadata["document"], parse_constant=_no_constant)
-        if not isinstance(document, dict) or set(document) != {"model", "objects"}:
+        document = json.loads(text, parse_constant=_no_constant)
+        if not isinstance(document, dict) or type(document.get("version")) is not int:
             raise ValueError("it describes no model")
+        if document["version"] > VERSION:
+            raise ValueError(f"it has format {document['version']}, and this version reads up to {VERSION}: upgrade outmetric")
+        if set(document) != {"version", "scikit-learn", "model", "objects"}:
+            raise ValueError(f"it holds {sorted(document)[:10]}, which is not what describes a model")
+        made_with = str(document["scikit-learn"])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # told when the model was fitted
             return Reader(arrays, functions or {}, size).read(document["model"], document["objects"])
@@ -141,8 +145,8 @@ def load(path: str | os.PathLike[str], *, functions: Mapping[str, Callable[..., 
         raise ModelFileError(f"{path} cannot be loaded: {error or type(error).__name__}.{note}") from error
 
 
-def _read(path: Path, mmap: bool) -> tuple[dict[str, str], dict[str, Array], int]:
-    """The header's metadata, the arrays as views of one buffer, and the size of the file."""
+def _read(path: Path, mmap: bool) -> tuple[str, dict[str, Array], int]:
+    """The header's text, the arrays as views of one buffer, and the size of the file."""
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise ValueError("it is not a regular file")
@@ -155,12 +159,8 @@ def _read(path: Path, mmap: bool) -> tuple[dict[str, str], dict[str, Array], int
     with safetensors.safe_open(path, framework="numpy") as file:
         metadata = file.metadata() or {}
         described = [(name, file.get_slice(name)) for name in file.offset_keys()]
-    if metadata.get("format") != FORMAT or not metadata.get("version", "").isdecimal():
+    if set(metadata) != {KEY}:
         raise ValueError("it is a safetensors file, but no model")
-    if int(metadata["version"][:9]) > VERSION:
-        raise ValueError(f"it has format {metadata['version'][:9]}, and this version reads up to {VERSION}: upgrade outmetric")
-    if set(metadata) != KEYS:
-        raise ValueError(f"its header has the keys {sorted(metadata)[:10]} instead of {sorted(KEYS)}")
     buffer = np.memmap(path, np.uint8, "r") if mmap else np.fromfile(path, np.uint8)
     if len(buffer) != status.st_size:
         raise ValueError("it changes while it is read")
@@ -174,13 +174,11 @@ def _read(path: Path, mmap: bool) -> tuple[dict[str, str], dict[str, Array], int
         if dtype == np.bool_ and array.size and array.view(np.uint8).max() > 1:
             raise ValueError("an array of truth values holds something else")
         arrays[name] = array if array.flags.aligned else array.copy()
-    return metadata, arrays, status.st_size
+    return metadata[KEY], arrays, status.st_size
 
 
-def _digest(metadata: Mapping[str, str], arrays: Mapping[str, Array]) -> str:
-    digest = hashlib.sha256()
-    for name in sorted(KEYS - {"digest"}):
-        digest.update(f"{name}={len(metadata[name])}:{metadata[name]}".encode())
+def _digest(text: str, arrays: Mapping[str, Array]) -> str:
+    digest = hashlib.sha256(text.encode())
     for name, array in sorted(arrays.items()):
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
         digest.update(np.ascontiguousarray(array).data if array.size else b"")
