@@ -211,7 +211,7 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
         deadline = np.inf if self.time_budget is None else began + self.time_budget
         found: list[Candidate] = []
         try:
-            self._choose(found, _encoder(X), _safe_indexing(X, some), labels[some], _folds(labels[some], rng), deadline)
+            self._choose(found, table_encoder(X), _safe_indexing(X, some), labels[some], _folds(labels[some], rng), deadline)
         finally:
             self.candidates_ = sorted(found, key=lambda candidate: -candidate.score)
         return self._elect(X, labels, began)
@@ -454,7 +454,7 @@ def _committee(candidates: list[Candidate], size: int, X: Any, labels: Array) ->
     return list(members.values())
 
 
-def _encoder(X: Any) -> ColumnTransformer | SimpleImputer | None:
+def table_encoder(X: Any) -> ColumnTransformer | SimpleImputer | None:
     """How a table becomes numbers: None if it already is one without gaps."""
     if not hasattr(X, "columns"):
         return SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True) if np.isnan(X).any() else None

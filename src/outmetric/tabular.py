@@ -1,0 +1,226 @@
+"""Models of tables: how one is fitted to a DataFrame, and what a fitted one knows of the rows that it was learned from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.neighbors import KNeighborsRegressor, NearestNeighbors
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+
+from outmetric.classifier import FINE, MetricClassifier, table_encoder
+from outmetric.models import FixedKernelMetric, LearnedKernelMetric
+from outmetric.operators import Array
+from outmetric.search import MetricSearchCV
+from outmetric.tables.columns import Columns, align
+from outmetric.tables.sources import TableError
+
+Kind = Literal["auto", "fixed", "learned"]
+Tell = Callable[[int, int, str], object]
+METRICS: Mapping[str, Any] = {"fixed": FixedKernelMetric, "learned": LearnedKernelMetric}
+NEIGHBOURS = (1, 3, 5, 9, 15, 25)
+# What --tune tries; what is set by hand is left alone.
+GRIDS = {"fixed": {**FINE, "metric_ridge": [0.3, 3.0]}, "learned": FINE}
+# For real targets each candidate is fitted on its own.
+REAL_GRID = {"bandwidth": ["0.5*median", "1*median", "2*median"], "regression_weight": [0.03, 0.3, 3.0], "collocation_weight": [0.0]}
+FOLDS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class TableModel:
+    """A fitted model together with the table that it was learned from.
+
+    Attributes
+    ----------
+    columns : Columns
+        What of a table it uses.
+    estimator : fitted estimator
+        Predicts.
+    mapping : fitted estimator
+        Maps; often the same.
+    names : array of shape (n,)
+        Of the rows it was learned from: an identifier, or their numbers, from 1.
+    targets : array of shape (n,)
+        Their classes or real targets.
+    coordinates : array of shape (n, m)
+        Where they are; Euclidean distance there is the learned metric.
+    """
+
+    columns: Columns
+    estimator: Any
+    mapping: Any
+    names: Array
+    targets: Array
+    coordinates: Array
+
+    def __post_init__(self) -> None:
+        if self.coordinates.ndim != 2 or not len(self.names) == len(self.targets) == len(self.coordinates):
+            raise ValueError("names, targets and coordinates of the rows do not fit together")
+
+    def transform(self, frame: Any, source: str = "the table") -> Array:
+        """Coordinates of the rows of a table that has the same columns, in any order."""
+        return np.asarray(self.mapping.transform(align(frame, self.columns, source=source)))
+
+    def predict(self, frame: Any, source: str = "the table") -> Array:
+        """Class, or real target, of each row."""
+        return np.asarray(self.estimator.predict(align(frame, self.columns, source=source)))
+
+    def predict_proba(self, frame: Any, source: str = "the table") -> Array:
+        """Probabilities of the classes, in the order of `classes`."""
+        if not self.columns.classes:
+            raise TableError(f"the target {self.columns.target} is a number; it has no probabilities.")
+        return np.asarray(self.estimator.predict_proba(align(frame, self.columns, source=source)))
+
+    @property
+    def classes(self) -> Array | None:
+        """None for real targets."""
+        return self.estimator.classes_ if self.columns.classes else None
+
+    def neighbors(self, coordinates: Array, k: int) -> tuple[Array, Array]:
+        """Distances and numbers of the k nearest rows that the model was learned from, nearest first; arrays of shape (n, k)."""
+        if not 1 <= k <= len(self.coordinates):
+            raise TableError(f"the model was learned from {len(self.coordinates)} rows; {k} neighbours cannot be had.")
+        distances, rows = self._index.kneighbors(coordinates, n_neighbors=k)
+        return distances, rows
+
+    @cached_property
+    def _index(self) -> NearestNeighbors:
+        return NearestNeighbors().fit(self.coordinates)
+
+    def row(self, name: str) -> Array:
+        """Coordinates of the row of this name."""
+        found = np.flatnonzero(self.names.astype(str) == name)
+        if not len(found):
+            raise TableError(f"{name!r} is neither a file nor the name of a row that the model was learned from.")
+        return np.asarray(self.coordinates[found[0]])
+
+    def facts(self) -> dict[str, Any]:
+        """What there is to say about the model, for people and programs."""
+        kinds = self.columns.kinds
+        found: dict[str, Any] = {
+            "model": type(self.estimator).__name__,
+            "target": self.columns.target,
+            "rows": len(self.coordinates),
+            "components": self.coordinates.shape[1],
+            "features": dict(zip(self.columns.features, kinds, strict=True)),
+            "identifier": self.columns.identifier,
+        }
+        if self.classes is not None:
+            labels, counts = np.unique(self.targets, return_counts=True)
+            found["classes"] = dict(zip(labels.astype(str).tolist(), counts.tolist(), strict=True))
+        score = getattr(self.estimator, "best_score_", None)
+        if score is not None:
+            found["cross-validated log-likelihood"] = float(score)
+        return found
+
+
+def fit_table(
+    frame: Any,
+    columns: Columns,
+    *,
+    kind: Kind = "auto",
+    tune: bool = False,
+    settings: Mapping[str, Any] | None = None,
+    time_budget: float | None = None,
+    seed: int = 0,
+    n_jobs: int | None = None,
+    tell: Tell | None = None,
+    keep_best: bool = False,
+    source: str = "the table",
+) -> TableModel:
+    """Learn from a table.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    columns : Columns
+        From `check_columns`.
+    kind : "auto", "fixed" or "learned"
+        "auto" is `MetricClassifier` for classes, which chooses everything, and model 2, tuned, for real targets.
+    tune : bool
+        Choose bandwidth and weights by cross-validation.
+    settings : dict, optional
+        Parameters of the metric.
+    time_budget : float, optional
+        Seconds after which `MetricClassifier` tries nothing more.
+    seed : int
+        For all that is random.
+    n_jobs : int, optional
+    tell : function (done, total, text), optional
+        Hears of progress.
+    keep_best : bool
+        After an interrupt go on with the best that was found; without it, or if nothing was found yet, KeyboardInterrupt goes on.
+    source : str
+        What messages call the table.
+    """
+    X, y = align(frame, columns, source=source), columns.targets(frame)
+    settings = dict(settings or {})
+    if kind == "auto" and columns.classes:
+        if settings or tune:
+            raise TableError("the automatic model chooses all settings itself; for --tune and --set take --model learned or fixed.")
+        estimator: Any = MetricClassifier(time_budget=time_budget, random_state=seed, n_jobs=n_jobs, verbose=tell or False)
+    else:
+        estimator = _estimator(X, y, columns, kind, tune or kind == "auto", settings, seed, n_jobs, tell)
+    try:
+        estimator.fit(X, y)
+    except KeyboardInterrupt:
+        if not keep_best or not hasattr(estimator, "finish"):
+            raise
+        try:
+            estimator.finish(X, y)
+        except NotFittedError:
+            raise KeyboardInterrupt from None
+    mapping = estimator
+    if isinstance(estimator, GridSearchCV):
+        estimator = estimator.best_estimator_
+        mapping = estimator[:-1]
+    else:
+        estimator.set_params(verbose=False)
+    names = np.arange(1, len(X) + 1) if columns.identifier is None else _names(frame[columns.identifier])
+    return TableModel(columns, estimator, mapping, names, y, np.asarray(mapping.transform(X), dtype=np.float64))
+
+
+def _estimator(
+    X: Any,
+    y: Array,
+    columns: Columns,
+    kind: str,
+    tune: bool,
+    settings: dict[str, Any],
+    seed: int,
+    n_jobs: int | None,
+    tell: Tell | None,
+) -> Any:
+    """A metric with votes on it, and with its settings to be chosen if so wished."""
+    kind = "learned" if kind == "auto" else kind
+    metric = METRICS[kind](random_state=seed)
+    unknown = [name for name in settings if name not in metric.get_params()]
+    if unknown:
+        raise TableError(f"{type(metric).__name__} has no setting {unknown[0]!r}; it has {', '.join(metric.get_params())}.")
+    metric.set_params(**settings)
+    steps = [("encode", table_encoder(X)), ("scale", StandardScaler()), ("metric", metric)]
+    tried = (GRIDS[kind] if columns.classes else REAL_GRID) if tune else {}
+    grid = {f"metric__{name}": values for name, values in tried.items() if name not in settings}
+    if columns.classes:
+        return MetricSearchCV(Pipeline(steps), grid, cv=_folds(y), n_jobs=n_jobs, verbose=tell or False)
+    grid["vote__n_neighbors"] = [count for count in NEIGHBOURS if count <= len(X) * (FOLDS - 1) // FOLDS]
+    pipeline = Pipeline([*steps, ("vote", KNeighborsRegressor())])
+    folds = KFold(min(FOLDS, len(X)), shuffle=True, random_state=seed)
+    return GridSearchCV(pipeline, grid, cv=folds, scoring="neg_mean_squared_error", n_jobs=n_jobs)
+
+
+def _folds(y: Array) -> int:
+    smallest, counts = np.unique(y, return_counts=True)
+    if counts.min() < 2:
+        raise TableError(f"the class {smallest[counts.argmin()]} has one row only; to compare settings each class needs two.")
+    return int(min(FOLDS, counts.min()))
+
+
+def _names(column: Any) -> Array:
+    return np.asarray(["" if value is None or value != value else str(value) for value in column.tolist()])  # noqa: PLR0124
