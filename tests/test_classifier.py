@@ -181,9 +181,6 @@ def test_it_tells_what_it_chose(fitted):
     text = fitted.summary()
     assert "maps vote" in text
     assert "scaling standard, kernel rbf" in text
-    assert "maps vote" in fitted._repr_html_()
-    assert "<pre>" in fitted._repr_mimebundle_()["text/html"]
-    assert "MetricClassifier" in MetricClassifier()._repr_html_()
 
 
 def test_progress_goes_to_stderr(wine, capsys):

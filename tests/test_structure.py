@@ -29,6 +29,7 @@ LAYERS = [
     "path",
     "metric",
     "inputs",
+    "describe",
     "face",
     "blocks",
     "fitting",

@@ -6,7 +6,6 @@ It searches over how features are scaled, the kernel, how strongly informative f
 
 from __future__ import annotations
 
-import html
 import sys
 import time
 import warnings
@@ -30,10 +29,11 @@ from sklearn.model_selection import KFold, RepeatedStratifiedKFold, train_test_s
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, QuantileTransformer, StandardScaler
-from sklearn.utils import _safe_indexing, check_random_state, estimator_html_repr
+from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+from outmetric.describe import Described, Fact, data, number, settings
 from outmetric.inputs import check_number
 from outmetric.models import FixedKernelMetric, LearnedKernelMetric
 from outmetric.operators import Array
@@ -53,6 +53,8 @@ FINE = {
 # How many preparations are looked at more closely, and how many maps vote in the end.
 REFINED = 4
 COMMITTEE = 25
+# Maps that the summary tells of.
+SHOWN = 5
 # More samples than this are not searched on; then a smaller committee is fitted on all of them.
 SEARCHED_SAMPLES = 2000
 LARGE_COMMITTEE = 5
@@ -134,7 +136,7 @@ class Member:
         return smoothed_votes(np.rint(shares * self.candidate.n_neighbors), self.candidate.n_neighbors)
 
 
-class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerMixin, BaseEstimator):
+class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerMixin, Described):
     """A nearest-neighbour classifier in learned metrics that chooses all its settings itself.
 
     By cross-validated log-loss of smoothed votes it chooses the scaling of features (standard or by quantiles), the kernel
@@ -323,28 +325,23 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
         check_is_fitted(self)
         return np.asarray(self.best_estimator_.transform(self._check_table(X, reset=False)))
 
-    def summary(self) -> str:
-        """What was chosen, as text."""
-        check_is_fitted(self)
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "fit_time_")
+
+    def _facts(self) -> list[Fact]:
         preparations = len({candidate.preparation for candidate in self.candidates_})
-        lines = [
-            f"MetricClassifier: {len(self.committee_)} maps vote; {len(self.candidates_)} candidates from {preparations} "
-            f"preparations of the data were compared ({self.fit_time_:.1f} s in all).",
-            "cross-validated log-likelihood per sample, and settings of the best:",
+        best = [
+            f"{number(member.candidate.score)}: {settings(member.candidate.description)}, {member.candidate.n_neighbors} neighbours"
+            for member in self.committee_[:SHOWN]
         ]
-        for member in self.committee_[:5]:
-            settings = ", ".join(f"{name} {value}" for name, value in member.candidate.description.items())
-            lines.append(f"  {member.candidate.score:8.4f}  {settings}, {member.candidate.n_neighbors} neighbours")
-        return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        """scikit-learn's diagram of the best pipeline, above it the summary."""
-        if not hasattr(self, "committee_"):
-            return str(estimator_html_repr(self))
-        return f"<pre>{html.escape(self.summary())}</pre>{estimator_html_repr(self.best_estimator_)}"
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        return {"text/plain": repr(self), "text/html": self._repr_html_()}
+        return [
+            Fact("learned from", data(self.committee_[0].voters.n_samples_fit_, self.n_features_in_, self.classes_)),
+            Fact("compared", f"{len(self.candidates_)} candidates (ways to prepare the data: {preparations})"),
+            Fact("committee", f"{len(self.committee_)} maps vote"),
+            Fact("score", "log-likelihood per sample in cross-validation"),
+            *(Fact(f"map {place}", text) for place, text in enumerate(best, start=1)),
+            Fact("time", f"{self.fit_time_:.1f} s"),
+        ]
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "committee_")

@@ -7,21 +7,27 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from outmetric.chunks import is_dask, transform_lazily
+from outmetric.describe import Described, Fact, data, listed, settings
 from outmetric.inputs import check_pairs, check_points, is_numeric_matrix
 from outmetric.kernels import Diagonal, MatrixKernel, Separable
-from outmetric.metric import Metric
+from outmetric.metric import Metric, OutputMetric
 from outmetric.operators import Array
 from outmetric.scalar import Scalar, Takes
+from outmetric.solvers import Status
 
 
-class MetricTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class MetricTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Described):
     """An estimator that learns ``metric_`` from data of the kind ``_takes``."""
 
     metric_: Metric
+    n_samples_fit_: int
+    history_: tuple[Any, ...]
+    n_iter_: int
+    status_: Status
     _takes: Takes
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -73,6 +79,29 @@ class MetricTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         """A such that the squared distance is (f(x) - f(x'))' A (f(x) - f(x')), with f from `map`."""
         check_is_fitted(self)
         return np.asarray(self.metric_.metric_factor.T @ self.metric_.metric_factor)
+
+    def _facts(self) -> list[Fact]:
+        took = f" in {self.history_[-1].seconds:.2g} s" if self.history_ else ""
+        features = getattr(self, "n_features_in_", None) if self._takes in ("arrays", "sparse") else None
+        return [
+            Fact("learned from", data(self.n_samples_fit_, features, getattr(self, "classes_", ()))),
+            *self._settings(),
+            *self._outcome(),
+            Fact("iterations", f"{self.n_iter_}{took}", self._course()),
+            Fact("status", f"{self.status_.name.lower().replace('_', ' ')}: {self.status_.value}"),
+        ]
+
+    def _settings(self) -> list[Fact]:
+        """What it was learned with."""
+        return [Fact("components", str(len(self.metric_.metric_factor)))]
+
+    def _outcome(self) -> list[Fact]:
+        """What was reached."""
+        return []
+
+    def _course(self) -> list[float]:
+        """How far from the end each iteration was."""
+        return []
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -131,6 +160,10 @@ class KernelTransformer(MetricTransformer):
         """What the fitted metric needs: a precomputed kernel comes with its values, of its points only the number matters."""
         return np.empty((len(points), 0)) if self._takes == "kernel values" else points
 
+    def _settings(self) -> list[Fact]:
+        assert isinstance(self.metric_, OutputMetric)
+        return [Fact("kernel", _in_words(self.metric_.kernel)), *super()._settings()]
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         try:
@@ -141,6 +174,16 @@ class KernelTransformer(MetricTransformer):
         tags.input_tags.pairwise = kernel.takes == "kernel values"
         tags.input_tags.positive_only = any(scalar.needs_positive for scalar in kernel.scalars)
         return tags
+
+
+def _in_words(kernel: MatrixKernel) -> str:
+    parts = []
+    for scalar in kernel.scalars:
+        given = dict(scalar.params or {}) | ({"bandwidth": scalar.bandwidth} if scalar.has_bandwidth else {})
+        parts.append(scalar.name + (f" ({settings(given)})" if given else ""))
+    if isinstance(kernel, Separable):
+        return parts[0]
+    return f"{type(kernel).__name__} with {kernel.n_outputs} outputs" + (f": {listed(parts, 40)}" if parts else "")
 
 
 def _checked(estimator: MetricTransformer, function: Callable[[Any], Array], X: Any) -> Array:

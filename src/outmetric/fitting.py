@@ -20,6 +20,7 @@ from sklearn.utils.metaestimators import available_if
 
 from outmetric.blocks import Blocks
 from outmetric.chunks import Chunks, is_dask
+from outmetric.describe import Fact, number
 from outmetric.face import KernelTransformer
 from outmetric.inputs import check_number, check_points, check_supervision
 from outmetric.kernels import Diagonal, MatrixKernel, Separable
@@ -139,6 +140,7 @@ class KernelMetric(KernelTransformer, ABC):
     def _fit_exactly(self, problem: Problem) -> Self:
         points, kernel, targets, similarity = problem.points, problem.kernel, problem.targets, problem.similarity
         n, m = targets.values.shape
+        self.n_samples_fit_ = n
         coupling = similarity.couple(self.regression_weight, self._collocation_weight(similarity.mean_degree))
         gram = kernel.gram(points, m, lazy=self._evaluates_lazily(kernel, similarity, n, m))
         squares = targets.values.T @ targets.values
@@ -247,7 +249,8 @@ class KernelMetric(KernelTransformer, ABC):
 
     def _fit_landmarks(self, points: Any, y: Any, reason: str) -> Self:
         """Fit data that can be indexed in the space of landmark features."""
-        targets, similarity = self._supervision(y, n_points(points))
+        self.n_samples_fit_ = n_points(points)
+        targets, similarity = self._supervision(y, self.n_samples_fit_)
         kernel, features, landmarks, place = self._landmark_features(points, labelled=targets.labels is not None)
         self._kernel_for(targets.values.shape[1])  # raises if outputs and components do not match
         summary = self._summary(features, points, targets, similarity)
@@ -390,6 +393,7 @@ class KernelMetric(KernelTransformer, ABC):
         place: Callable[[Array], Array] = np.copy,
     ) -> Self:
         features = statistics.features
+        self.n_samples_fit_ = statistics.n_rows
         if statistics.classes is not None:
             targets = self._class_targets(statistics.classes, statistics.n_rows)
             assert targets.prototypes is not None
@@ -548,6 +552,25 @@ class KernelMetric(KernelTransformer, ABC):
         )
         return False
 
+    def _settings(self) -> list[Fact]:
+        weights = ", ".join([f"regression {number(self.regression_weight)}", *self._weights()])
+        return [*super()._settings(), Fact("weights", weights), Fact("solver", f"{self.solver_} ({self.solver_reason_})")]
+
+    def _weights(self) -> list[str]:
+        """The weights as used, beside the first."""
+        return [as_used("collocation", self.collocation_weight, self.collocation_weight_)]
+
+    def _outcome(self) -> list[Fact]:
+        terms = " + ".join(f"{name} {number(value)}" for name, value in vars(self.objective_terms_).items())
+        return [Fact("objective", f"{number(self.objective_)} = {terms}"), Fact("certificate", self._certificate())]
+
+    @abstractmethod
+    def _certificate(self) -> str:
+        """How far from an optimum the result is."""
+
+    def _course(self) -> list[float]:
+        return [record.optimality for record in self.history_]
+
     def _tell(self, record: Record) -> None:
         if self.verbose:
             print(
@@ -581,6 +604,11 @@ class Gathered:
         self.metric._check_parameters()
         reason = self.metric._landmarks_reason(self.statistics.n_rows) or ""
         return self.metric._fit_statistics(self.kernel, self.statistics, reason, self.landmarks, self.place)
+
+
+def as_used(name: str, given: Any, used: float) -> str:
+    """A weight, and whether it was chosen automatically."""
+    return f"{name} {number(used)}" + (" (auto)" if isinstance(given, str) else "")
 
 
 def _bandwidth(kernel: MatrixKernel) -> Any:

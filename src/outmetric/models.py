@@ -8,8 +8,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from outmetric.describe import number
 from outmetric.face import is_sequence
-from outmetric.fitting import KernelMetric
+from outmetric.fitting import KernelMetric, as_used
 from outmetric.inputs import check_number
 from outmetric.kernels import MatrixKernel
 from outmetric.operators import Array
@@ -86,6 +87,8 @@ class FixedKernelMetric(KernelMetric):
         rho, epsilon and gamma as used, in absolute terms.
     prototypes_, classes_ : arrays, or None for real targets
     bandwidth_ : float, array or None
+    n_samples_fit_ : int
+        Samples learned from.
     objective_ : float
     objective_terms_ : Terms
         Its four terms.
@@ -169,6 +172,13 @@ class FixedKernelMetric(KernelMetric):
     def _residual_tolerance(self) -> float:
         return 0.01 * self.tol
 
+    def _weights(self) -> list[str]:
+        penalty = as_used("metric penalty", self.metric_penalty, self.metric_penalty_)
+        return [*super()._weights(), penalty, f"metric ridge {number(self.metric_ridge_)} (absolute)"]
+
+    def _certificate(self) -> str:
+        return f"gradient in the metric {self.history_[-1].optimality:.1e}, relatively: a stationary point, if it is small"
+
 
 class LearnedKernelMetric(KernelMetric):
     """Model 2 of the paper: the kernel k(x, x') B with a learned matrix B, which determines the metric.
@@ -237,6 +247,8 @@ class LearnedKernelMetric(KernelMetric):
         rho and gamma as used.
     prototypes_, classes_ : arrays, or None for real targets
     bandwidth_ : float or None
+    n_samples_fit_ : int
+        Samples learned from.
     objective_ : float
     objective_terms_ : Terms
         Its four terms.
@@ -332,3 +344,9 @@ class LearnedKernelMetric(KernelMetric):
     def _store(self, trained: Trained) -> None:
         self.output_matrix_ = trained.factors.output_matrix
         self.dual_gap_ = trained.history[-1].gap
+
+    def _weights(self) -> list[str]:
+        return [*super()._weights(), as_used("output penalty", self.output_penalty, self.output_penalty_)]
+
+    def _certificate(self) -> str:
+        return f"duality gap {self.dual_gap_:.1e}: the objective is not further from its minimum, relatively"

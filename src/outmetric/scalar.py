@@ -145,9 +145,12 @@ class Scalar:
         return self.pairwise and not isinstance(self.function, GaussianProcessKernel)
 
     @property
+    def name(self) -> str:
+        return self.function if isinstance(self.function, str) else getattr(self.function, "__name__", repr(self.function))
+
+    @property
     def _name(self) -> str:
-        name = self.function if isinstance(self.function, str) else getattr(self.function, "__name__", repr(self.function))
-        return f"kernel {name!r}"
+        return f"kernel {self.name!r}"
 
     def _call(self, x: Any, z: Any) -> Any:
         return self.function(x, z, **(self.params or {}))

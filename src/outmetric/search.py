@@ -14,10 +14,11 @@ from typing import Any, Self, cast
 
 import numpy as np
 from scipy.stats import rankdata
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, TransformerMixin, clone
+from sklearn.base import ClassifierMixin, MetaEstimatorMixin, TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning, NotFittedError
 from sklearn.model_selection import ParameterGrid, ParameterSampler, check_cv
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
@@ -25,6 +26,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from outmetric.candidates import metric_of, shared_groups
 from outmetric.chunks import is_dask
+from outmetric.describe import Described, Fact, data, number, settings
 from outmetric.evaluation import REFERENCE, Result, Task, by_landmarks, evaluate, tasks_of
 from outmetric.fitting import Gathered
 from outmetric.operators import Array
@@ -51,7 +53,7 @@ VOTERS = 10_000
 TIE = 1e-12
 
 
-class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, MetaEstimatorMixin, BaseEstimator):
+class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, MetaEstimatorMixin, Described):
     """Choose the settings of a metric, and the number of neighbours that vote in it, by cross-validation.
 
     Has the face of scikit-learn's `GridSearchCV` over a pipeline of the metric and `KNeighborsClassifier`, and the same scores
@@ -102,7 +104,8 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
     cv_results_ : dict
         In the format of `GridSearchCV`, with the numbers of neighbours as ``param_n_neighbors``. Times are shares of what
         candidates have in common. After an interrupt, candidates not scored yet hold NaN.
-    n_splits_ : int
+    n_splits_, n_samples_fit_ : int
+        Folds, and samples in all of them.
     n_decompositions_ : int
         How many eigendecompositions were shared, folds included; candidates that need a fit of their own do not count.
     classes_ : array
@@ -182,6 +185,7 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
         score = score_function(self.scoring, self.classes_)
         table = _Table(candidates, neighbours, len(splits))
         self.n_splits_ = len(splits)
+        self.n_samples_fit_ = len(y)
         self.n_decompositions_ = sum(task.group.n_decompositions * len(task.folds) for task in tasks)
         stragglers, failures = 0, []
         gathered = _BestGathered()
@@ -298,6 +302,38 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
         self._check_refitted()
         shares = self.voters_.predict_proba(np.asarray(self.transform(X)))
         return np.asarray(np.rint(shares * self.n_neighbors_))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "cv_results_")
+
+    def _facts(self) -> list[Fact]:
+        means, spreads = self.cv_results_["mean_test_score"], self.cv_results_["std_test_score"]
+        counts = len(set(self.cv_results_["param_n_neighbors"]))
+        prefix = f"{self.estimator.steps[-1][0]}__" if isinstance(self.estimator, Pipeline) else ""
+
+        def result(row: int) -> str:
+            params = {name.removeprefix(prefix): value for name, value in self.cv_results_["params"][row].items()}
+            return f"{number(means[row])} ± {number(spreads[row])}: {settings(params)}"
+
+        scored = np.isfinite(means)
+        missing = f", {np.sum(~scored)} without a score" if not scored.all() else ""
+        pairwise = self.__sklearn_tags__().input_tags.pairwise
+        features = None if pairwise else getattr(self, "n_features_in_", None)
+        tried = f"{len(means)} candidates ({counts} numbers of neighbours) on {self.n_splits_} folds{missing}"
+        facts = [
+            Fact("learned from", data(self.n_samples_fit_, features, self.classes_)),
+            Fact("searched", f"{tried}; {self.n_decompositions_} shared eigendecompositions"),
+        ]
+        if not hasattr(self, "best_index_"):
+            return [*facts, Fact("status", "interrupted before the search was complete")]
+        scoring = self.scoring if isinstance(self.scoring, str) else getattr(self.scoring, "__name__", repr(self.scoring))
+        facts += [Fact("score", f"{scoring}, mean ± standard deviation over folds"), Fact("best", result(self.best_index_))]
+        others = scored & (np.arange(len(means)) // counts != self.best_index_ // counts)
+        if others.any():
+            facts.append(Fact("runner-up", result(int(np.argmax(np.where(others, means, -np.inf))))))
+        if hasattr(self, "refit_time_"):
+            facts.append(Fact("fitted", f"the best, on all samples, in {self.refit_time_:.2g} s"))
+        return facts
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from outmetric.baselines.projections import Constraints, distance_percentiles, project, sample_pairs
 from outmetric.baselines.spaces import SMALL, Baseline, KernelSpace, LinearSpace
+from outmetric.describe import Fact, number
 from outmetric.inputs import check_number
 from outmetric.metric import Metric, objects
 from outmetric.operators import Array, check_psd
@@ -85,6 +86,7 @@ class _InformationTheoretic(Baseline):
         if X is None:
             X, pairs = _points_of_pairs(pairs)
         points, measure = self._embed(self._training_points(X))
+        self.n_samples_fit_ = len(points)
         pairs, y = np.asarray(pairs), np.asarray(y)
         if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu" or y.shape != (len(pairs),):
             raise ValueError(
@@ -145,6 +147,22 @@ class _InformationTheoretic(Baseline):
         self.divergence_ = found.history[-1].divergence if found.history else 0.0
         self._store(measure(found.factor), found.history, found.status)
         return self
+
+    def _settings(self) -> list[Fact]:
+        similar, dissimilar = (int(np.sum(self.pair_signs_ == sign)) for sign in (1, -1))
+        low, high = (number(bound) for bound in self.bounds_)
+        aim = f"{similar} similar pairs within a squared distance of {low}, {dissimilar} dissimilar ones beyond {high}"
+        return [*super()._settings(), Fact("aim", f"{aim}; gamma {number(self.gamma)}")]
+
+    def _outcome(self) -> list[Fact]:
+        divergence = Fact("divergence", f"{number(self.divergence_)} from the prior metric")
+        if not self.history_:
+            return [divergence]
+        last = f"largest correction in the last sweep {self.history_[-1].correction:.1e}, relatively"
+        return [divergence, Fact("certificate", last)]
+
+    def _course(self) -> list[float]:
+        return [sweep.correction for sweep in self.history_]
 
 
 class ITML(_InformationTheoretic, LinearSpace):

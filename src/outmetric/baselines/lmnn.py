@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from outmetric.baselines.margins import Margins, minimise, target_neighbours
 from outmetric.baselines.spaces import SMALL, Baseline, KernelSpace, LinearSpace
+from outmetric.describe import Fact, number
 from outmetric.inputs import check_number
 from outmetric.operators import Array
 from outmetric.scalar import n_points
@@ -30,6 +31,9 @@ class _LargeMargin(Baseline):
 
     n_neighbors: int
     push_weight: float
+    target_neighbors_: Array
+    objective_: float
+    dual_gap_: float
 
     @abstractmethod
     def _start(self, points: Array, labels: Array) -> Array:
@@ -73,6 +77,18 @@ class _LargeMargin(Baseline):
         self.objective_, self.dual_gap_ = found.objective, found.gap
         self._store(measure(found.factor), found.history, found.status)
         return self
+
+    def _settings(self) -> list[Fact]:
+        neighbours = self.target_neighbors_.shape[1]
+        return [*super()._settings(), Fact("aim", f"{neighbours} target neighbours, push weight {number(self.push_weight)}")]
+
+    def _outcome(self) -> list[Fact]:
+        bound = f"duality gap {self.dual_gap_:.1e}: the objective is not further from its minimum, relatively"
+        bound = bound if self.dual_gap_ < 1 else "no lower bound of the objective is known"
+        return [Fact("objective", number(self.objective_)), Fact("certificate", bound)]
+
+    def _course(self) -> list[float]:
+        return [record.objective for record in self.history_]
 
     def _target_neighbours(self, points: Array, labels: Array) -> Array:
         targets = target_neighbours(points, labels, self.n_neighbors)

@@ -51,6 +51,7 @@ class Baseline(MetricTransformer):
     def _check_labels(self, y: Any, n_samples: int) -> Array:
         """Class indices."""
         labels, holds_labels = check_supervision(self, y, n_samples)
+        self.n_samples_fit_ = n_samples
         if not holds_labels:
             raise ValueError(f"Unknown label type: {type(self).__name__} needs class labels, and y holds real targets.")
         self.classes_, codes = np.unique(labels, return_inverse=True)
