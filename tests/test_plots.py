@@ -4,9 +4,17 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex, to_rgb
+from scipy.spatial.distance import cdist
+from sklearn.exceptions import NotFittedError
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricSearchCV, plots
+from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricClassifier, MetricSearchCV, plots
+from outmetric.baselines import ITML, LMNN
 from outmetric.datasets import make_waveform
+from outmetric.plots.canvas import HATCHES, look
 
 mpl.use("Agg")
 
@@ -17,33 +25,327 @@ def close_figures():
     plt.close("all")
 
 
+@pytest.fixture(scope="module")
+def waves():
+    X, y = make_waveform(90, random_state=0)
+    return X[:45], np.array(["a", "b", "c"])[y[:45]], X[45:], np.array(["a", "b", "c"])[y[45:]]
+
+
+@pytest.fixture(scope="module")
+def plane(waves):
+    return LearnedKernelMetric(2).fit(waves[0], waves[1])
+
+
+def places(ax):
+    """Where marks were drawn, by colour and in the order of drawing."""
+    found = {}
+    for marks in ax.collections:
+        offsets = np.ma.getdata(np.column_stack(marks._offsets3d) if ax.name == "3d" else marks.get_offsets())
+        found.setdefault(to_hex(marks.get_facecolor()[0]), []).append(offsets)
+    return found
+
+
+def legend(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
 @pytest.mark.parametrize("model", [FixedKernelMetric, LearnedKernelMetric])
 @pytest.mark.filterwarnings("ignore:n_components=3")
 @pytest.mark.parametrize("n_components", [1, 2, 3])
-def test_maps_show_every_point_where_transform_puts_it(model, n_components):
-    X, y = make_waveform(60, random_state=0)
-    fitted = model(n_components).fit(X[:30], y[:30])
-    ax = plots.output_map(fitted, X[30:], y[30:], X_train=X[:30], y_train=y[:30])
-    # For each class: training points, points, target.
-    drawn = np.concatenate([_first_components(points) for points in ax.collections[1::3]])
-    order = np.argsort(y[30:], kind="stable")
-    np.testing.assert_allclose(drawn, fitted.transform(X[30:])[order][:, 0])
-    targets = np.concatenate([_first_components(points) for points in ax.collections[2::3]])
-    np.testing.assert_allclose(targets, (fitted.prototypes_ @ fitted.metric_factor_.T)[:, 0])
+def test_maps_show_every_point_where_transform_puts_it(model, n_components, waves):
+    X_train, y_train, X, y = waves
+    fitted = model(n_components).fit(X_train, y_train)
+    ax = plots.output_map(fitted, X, y, X_train=X_train, y_train=y_train)
+    targets = fitted.prototypes_ @ fitted.metric_factor_.T
+    shown = min(n_components, 3)
+    for index, name in enumerate("abc"):
+        behind, front, target = places(ax)[look(index)["color"]]
+        np.testing.assert_allclose(behind[:, :shown], fitted.transform(X_train)[y_train == name])
+        np.testing.assert_allclose(front[:, :shown], fitted.transform(X)[y == name])
+        np.testing.assert_allclose(target[0, :shown], targets[index])
     assert ax.name == {1: "rectilinear", 2: "rectilinear", 3: "3d"}[n_components]
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["0", "1", "2"]
 
 
-def _first_components(points):
-    return np.asarray(points.get_offsets())[:, 0]
+def test_classes_are_named(waves, plane):
+    X, y = waves[2:]
+    assert legend(plots.output_map(plane, X, y)) == ["a", "b", "c"]
+    assert plots.output_map(plane, X, y, legend=False).get_legend() is None
+    line = plots.output_map(LearnedKernelMetric(1).fit(X, y), X, y)
+    assert [text.get_text() for text in line.get_yticklabels()] == ["a", "b", "c"]
+    long = np.where(y == "a", "a name that is far too long for any legend", y)
+    assert legend(plots.output_map(LearnedKernelMetric(2).fit(X, long), X, long))[0] == "a name that is …y legend"
 
 
-def test_maps_that_cannot_be_drawn():
-    X, y = make_waveform(30, random_state=0)
+def test_marks_differ_wherever_colours_repeat():
+    looks = [tuple(look(index).values()) for index in range(100)]
+    assert len(set(looks)) == 100
+    assert len({marker for _, marker in looks[:13]}) == 13
+
+
+def test_a_class_without_points_keeps_the_looks_of_the_others(waves, plane):
+    X, y = waves[2:]
+    ax = plots.output_map(plane, X[y != "a"], y[y != "a"])
+    np.testing.assert_allclose(places(ax)[look(1)["color"]][0], plane.transform(X)[y == "b"])
+    assert legend(ax) == ["a", "b", "c"]
+
+
+def test_many_points_are_all_drawn_and_no_class_on_top(plane):
+    X, y = make_waveform(900, random_state=1)
+    ax = plots.output_map(plane, X, np.array(["a", "b", "c"])[y])
+    few = plots.output_map(plane, X[:90], np.array(["a", "b", "c"])[y[:90]])
+    drawn = np.concatenate([marks for turns in places(ax).values() for marks in turns[:-1]])
+    np.testing.assert_allclose(np.sort(drawn[:, 0]), np.sort(plane.transform(X)[:, 0]))
+    order = [to_hex(marks.get_facecolor()[0]) for marks in ax.collections[:6]]
+    assert order == [look(index)["color"] for index in (0, 1, 2, 0, 1, 2)]
+    assert ax.collections[0].get_sizes()[0] < few.collections[0].get_sizes()[0]
+
+
+@pytest.mark.filterwarnings("ignore:n_components=3")
+@pytest.mark.parametrize("n_components", [1, 2, 3])
+def test_real_targets_are_told_by_colour(n_components, waves):
+    X = waves[0]
+    target = X[:, 5]
+    fitted = LearnedKernelMetric(n_components).fit(X, X[:, 5:8])
+    ax = plots.output_map(fitted, X[:30], target[:30], X_train=X[30:], y_train=target[30:])
+    behind, front = ax.collections[:2]
+    np.testing.assert_allclose(front.get_array(), target[:30])
+    np.testing.assert_allclose(behind.get_array(), target[30:])
+    assert front.get_clim() == behind.get_clim() == (target.min(), target.max())
+    bars = [other.get_ylabel() for other in ax.figure.axes[1:]]
+    assert bars == {1: [], 2: ["target"], 3: ["target"]}[n_components]
+    heights = {1: target[:30], 2: fitted.transform(X[:30])[:, -1], 3: fitted.transform(X[:30])[:, -1]}[n_components]
+    drawn = np.ma.getdata(front._offsets3d[2] if n_components == 3 else front.get_offsets()[:, 1])
+    np.testing.assert_allclose(np.sort(drawn), np.sort(heights))
+
+
+def inside(X, y):
+    """Models that hold a metric."""
+    return {
+        "pipeline": make_pipeline(StandardScaler(), LearnedKernelMetric(2)).fit(X, y),
+        "with voters": make_pipeline(StandardScaler(), LearnedKernelMetric(2), KNeighborsClassifier(3)).fit(X, y),
+        "search": MetricSearchCV(
+            make_pipeline(StandardScaler(), LearnedKernelMetric(2)), {"learnedkernelmetric__bandwidth": [3.0]}, n_neighbors=7, cv=3
+        ).fit(X, y),
+        "classifier": MetricClassifier(time_budget=1e-3, random_state=0).fit(X, y),
+        "linear": LMNN(2).fit(X, y),
+    }
+
+
+@pytest.fixture(scope="module")
+def models(waves):
+    return inside(waves[0], waves[1])
+
+
+def coordinates(model, X):
+    return (model[:2] if hasattr(model, "steps") else model).transform(X)
+
+
+@pytest.mark.parametrize("name", ["pipeline", "with voters", "search", "classifier", "linear"])
+def test_the_metric_is_found_inside(name, models, waves):
+    X, y = waves[2:]
+    ax = plots.output_map(models[name], X, y)
+    for index, label in enumerate("abc"):
+        np.testing.assert_allclose(places(ax)[look(index)["color"]][0], coordinates(models[name], X)[y == label])
+
+
+def votes(fields, points, labels, count):
+    """The classes of the ``count`` nearest points, counted."""
+    nearest = np.argsort(cdist(fields, points), axis=1, kind="stable")[:, :count]
+    return np.array([np.bincount(row, minlength=3) for row in labels[nearest]])
+
+
+def check_regions(ax, points, labels, count):
+    """Each field has the pale colour of a class with most votes."""
+    image = ax.images[0]
+    rows, columns = image.get_array().shape[:2]
+    left, right, bottom, top = image.get_extent()
+    x = left + (np.arange(columns) + 0.5) * (right - left) / columns
+    y = bottom + (np.arange(rows) + 0.5) * (top - bottom) / rows
+    counted = votes(np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2), points, labels, count)
+    pale = np.array([1 - 0.3 * (1 - np.array(to_rgb(look(index)["color"]))) for index in range(3)])
+    shown = np.linalg.norm(image.get_array().reshape(-1, 1, 3) - pale, axis=2).argmin(axis=1)
+    np.testing.assert_allclose(image.get_array().reshape(-1, 3), pale[shown])
+    np.testing.assert_array_equal(counted[np.arange(len(shown)), shown], counted.max(axis=1))
+    (low, high), (lower, upper) = ax.get_xlim(), ax.get_ylim()
+    assert left <= low < high <= right
+    assert bottom <= lower < upper <= top
+
+
+def test_regions_are_the_votes_of_neighbours(waves, plane):
+    X_train, y_train, X, y = waves
+    codes = np.searchsorted(["a", "b", "c"], y_train)
+    ax = plots.decision_map(plane, X, y, X_train=X_train, y_train=y_train, resolution=25)
+    check_regions(ax, plane.transform(X_train), codes, 5)
+    assert max(ax.images[0].get_array().shape) == 25
+    ax = plots.decision_map(plane, X_train, y_train, n_neighbors=11, resolution=25)
+    check_regions(ax, plane.transform(X_train), codes, 11)
+    np.testing.assert_allclose(ax.collections[1].get_offsets(), plane.transform(X_train)[y_train == "b"])
+
+
+@pytest.mark.parametrize(("name", "count"), [("with voters", 3), ("search", 7)])
+def test_a_model_votes_with_its_own_neighbours(name, count, models, waves):
+    X_train, y_train, X, y = waves
+    codes = np.searchsorted(["a", "b", "c"], y_train)
+    points = coordinates(models[name], X_train)
+    check_regions(plots.decision_map(models[name], X, y, resolution=25), points, codes, count)
+    check_regions(plots.decision_map(models[name], X, y, n_neighbors=1, resolution=25), points, codes, 1)
+    check_regions(plots.decision_map(models[name], X, y, resolution=25), points, codes, count)  # and was not changed
+
+
+def test_the_regions_of_a_classifier_are_those_of_its_best_map(models, waves):
+    X_train, y_train, X, y = waves
+    best = models["classifier"].committee_[0].candidate
+    ax = plots.decision_map(models["classifier"], X, y, resolution=25)
+    check_regions(ax, models["classifier"].transform(X_train), np.searchsorted(["a", "b", "c"], y_train), best.n_neighbors)
+
+
+def test_maps_that_cannot_be_drawn(waves, plane):
+    X, y = waves[:2]
+    many = LearnedKernelMetric().fit(X, np.arange(45) % 5)
+    real = LearnedKernelMetric().fit(X, X[:, :2])
     with pytest.raises(ValueError, match="the model has 4"):
-        plots.output_map(LearnedKernelMetric().fit(X, np.arange(30) % 5), X, y)
+        plots.output_map(many, X, np.arange(45) % 5, ax=plt.figure().add_subplot())
+    with pytest.raises(ValueError, match="the model has 4"):
+        plots.decision_map(many, X, np.arange(45) % 5)
+    with pytest.raises(ValueError, match="y has 2 columns"):
+        plots.output_map(real, X, X[:, :2])
     with pytest.raises(ValueError, match="real targets"):
-        plots.output_map(LearnedKernelMetric().fit(X, X[:, :2]), X, y)
+        plots.decision_map(real, X, X[:, 0])
+    with pytest.raises(ValueError, match=r"does not know: \['d'\]"):
+        plots.output_map(plane, X, np.full(45, "d"))
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        plots.output_map(plane, X, y[:-1])
+    with pytest.raises(TypeError, match="StandardScaler is, or holds, no metric"):
+        plots.output_map(StandardScaler().fit(X), X, y)
+    with pytest.raises(NotFittedError):
+        plots.output_map(LearnedKernelMetric(), X, y)
+
+
+def test_point_maps_show_classes_of_either_kind_of_points(waves):
+    X_train, y_train, X, y = waves
+    train, test = X_train[:, :2], X[:, :2]
+    ax = plots.point_map(test[y != "b"], y[y != "b"], train=train[y_train != "a"], y_train=y_train[y_train != "a"])
+    assert legend(ax) == ["a", "b", "c"]
+    np.testing.assert_allclose(places(ax)[look(1)["color"]][0], train[y_train == "b"])
+    np.testing.assert_allclose(places(ax)[look(2)["color"]][1], test[y == "c"])
+    assert plots.point_map(X[:, :3], y).name == "3d"
+
+
+@pytest.mark.parametrize(
+    ("model", "values", "distance"),
+    [
+        (LearnedKernelMetric(), ["objective", "fit", "roughness", "penalty"], "gap"),
+        (FixedKernelMetric(), ["objective", "fit", "roughness", "penalty"], "optimality"),
+        (LMNN(), ["objective", "rounded"], "steepness"),
+        (ITML(random_state=0), ["divergence"], "correction"),
+    ],
+)
+def test_the_history_shows_every_record(model, values, distance, waves):
+    pipeline = make_pipeline(StandardScaler(), model).fit(waves[0], waves[1])
+    ax = plots.history(pipeline)
+    records = pipeline[-1].history_
+    assert [line.get_label() for line in ax.lines] == values
+    for line in ax.lines:
+        np.testing.assert_array_equal(line.get_xdata(), np.arange(1, len(records) + 1))
+        np.testing.assert_array_equal(line.get_ydata(), [getattr(record, line.get_label()) for record in records])
+    (twin,) = (other for other in ax.figure.axes if other is not ax)
+    assert twin.get_yscale() == "log"
+    np.testing.assert_array_equal(twin.lines[0].get_ydata(), [getattr(record, distance) for record in records])
+    assert len(legend(ax)) == len(values) + 1
+
+
+def test_the_matrices_are_those_of_the_metric(waves):
+    X, y = StandardScaler().fit_transform(waves[0]), waves[1]
+    learned, fixed = LearnedKernelMetric().fit(X, y), FixedKernelMetric().fit(X, y)
+    for ax, matrix in [
+        (plots.metric_matrix(learned), learned.output_matrix_),
+        (plots.metric_matrix(learned, "A"), np.eye(2)),
+        (plots.metric_matrix(fixed), fixed.metric_matrix_),
+    ]:
+        image = ax.images[0]
+        np.testing.assert_allclose(image.get_array(), matrix)
+        assert image.get_clim() == (-np.abs(matrix).max(), np.abs(matrix).max())
+        written = {text.get_position(): float(text.get_text()) for text in ax.texts}
+        np.testing.assert_allclose([[written[column, row] for column in (1, 2)] for row in (1, 2)], matrix, atol=0.005)
+    linear = plots.metric_matrix(LMNN().fit(X, y))
+    assert not linear.texts
+    assert linear.images[0].get_array().shape == (21, 21)
+    with pytest.raises(ValueError, match="FixedKernelMetric has no matrix B"):
+        plots.metric_matrix(fixed, "B")
+    with pytest.raises(ValueError, match="which='C'"):
+        plots.metric_matrix(learned, "C")
+
+
+def test_a_linear_metric_names_the_features(waves):
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(waves[0][:, :3], columns=["height", "width", "a feature with a name that is long"])
+    names = [text.get_text() for text in plots.metric_matrix(LMNN().fit(table, waves[1])).get_yticklabels()]
+    assert names == ["height", "width", "a feature with … is long"]
+    plain = plots.metric_matrix(LearnedKernelMetric(2).fit(table, waves[1]))
+    assert [text.get_text() for text in plain.get_yticklabels()] == ["1", "2"]
+
+
+def shares(points, y, references, labels, count, *, itself):
+    distances = cdist(points, references)
+    distances[np.diag_indices(len(points) * itself)] = np.inf
+    nearest = np.argsort(distances, axis=1)[:, :count]
+    return np.mean(labels[nearest] == y[:, None], axis=1)
+
+
+@pytest.mark.parametrize("held_out", [False, True])
+def test_purity_is_the_share_of_the_same_class(held_out, models, waves):
+    X_train, y_train, X, y = waves
+    scaler = models["pipeline"][0]
+    reference = {"X_train": X_train, "y_train": y_train} if held_out else {}
+    others, labels = (X_train, y_train) if held_out else (X, y)
+    ax = plots.neighbor_purity(X, models["pipeline"], y, n_neighbors=4, **reference)
+    lines = plots.neighbor_purity(X, models["pipeline"], y, n_neighbors=[1, 4], **reference).lines
+    for series, place in enumerate((scaler.transform, models["pipeline"].transform)):
+        expected = shares(place(X), y, place(others), labels, 4, itself=not held_out)
+        by_class = [expected[y == name].mean() for name in "abc"]
+        heights = [bar.get_height() for bar in ax.containers[series]]
+        np.testing.assert_allclose(heights, [*by_class, expected.mean()])
+        nearest = shares(place(X), y, place(others), labels, 1, itself=not held_out)
+        np.testing.assert_allclose(lines[series].get_ydata(), [nearest.mean(), expected.mean()])
+    chance = [segment[0, 1] for segment in ax.collections[0].get_segments()]
+    np.testing.assert_allclose(chance, [np.mean(labels == name) for name in "abc"])
+    assert legend(ax) == ["before", "after", "by chance"]
+
+
+def test_purity_of_given_coordinates(waves, plane):
+    X_train, y_train, X, y = waves
+    given = plots.neighbor_purity(
+        X, plane.transform(X), y, X_train=X_train, y_train=y_train, mapped_train=plane.transform(X_train), n_neighbors=4
+    )
+    found = plots.neighbor_purity(X, plane, y, X_train=X_train, y_train=y_train, n_neighbors=4)
+    for one, other in zip(given.patches, found.patches, strict=True):
+        assert one.get_height() == other.get_height()
+    with pytest.raises(ValueError, match="both of X_train and mapped_train"):
+        plots.neighbor_purity(X, plane.transform(X), y, X_train=X_train, y_train=y_train)
+    with pytest.raises(ValueError, match="from 1 to 44"):
+        plots.neighbor_purity(X, plane, y, n_neighbors=45)
+    with pytest.raises(ValueError, match="precomputed kernel"):
+        plots.neighbor_purity(X @ X.T, LearnedKernelMetric(kernel="precomputed").fit(X @ X.T, y), y)
+
+
+def test_bars_have_the_given_heights_and_differ_without_colour():
+    means = np.array([[90.0, 70.0], [80.0, np.nan], [85.0, 60.0]])
+    ax = plots.accuracy_bars(["wine", "wave"], ["one", "two", "three"], means, np.full((3, 2), 2.0))
+    bars = [container for container in ax.containers if hasattr(container, "patches")]
+    np.testing.assert_array_equal([[bar.get_height() for bar in container] for container in bars], means)
+    assert len({container.patches[0].get_hatch() for container in bars}) == 3
+    assert legend(ax) == ["one", "two", "three"]
+    assert len(set(HATCHES)) == len(HATCHES)
+    middle = ax.containers[0].lines[2][0].get_segments()[0]
+    np.testing.assert_allclose(middle[:, 1], [88, 92])
+
+
+def test_ranks_within_the_critical_difference_are_joined():
+    ax = plots.critical_difference(["far", "near", "best"], np.array([2.9, 1.6, 1.5]), 0.5)
+    assert [text.get_text().strip() for text in ax.texts if "(" in text.get_text()] == ["best (1.50)", "near (1.60)", "far (2.90)"]
+    joined = [lines.get_segments()[0] for lines in ax.collections if lines.get_linewidth()[0] == 3]
+    assert len(joined) == 1
+    assert joined[0][0, 0] < 1.5 < 1.6 < joined[0][1, 0] < 2.9
 
 
 @pytest.fixture(scope="module")
@@ -79,3 +381,8 @@ def test_the_search_path_shows_the_best_score_of_each_value(search):
 def test_a_parameter_that_was_not_searched(search):
     with pytest.raises(ValueError, match="'rho' names 0 parameters of the search; use one of"):
         plots.search_path(search, "rho")
+
+
+def test_pictures_of_a_search_without_a_model(search, waves):
+    with pytest.raises(ValueError, match="refit=True"):
+        plots.output_map(search, waves[0], waves[1])

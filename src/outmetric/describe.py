@@ -82,9 +82,11 @@ def number(value: float) -> str:
 
 def setting(value: Any) -> str:
     """The value of a parameter, shortened."""
+    if isinstance(value, np.generic):  # whose repr names its type
+        value = value.item()
     if isinstance(value, str):
         return value
-    return number(float(value)) if isinstance(value, float | np.floating) else reprlib.repr(value)
+    return number(value) if isinstance(value, float) else reprlib.repr(value)
 
 
 def settings(values: Mapping[str, Any]) -> str:
