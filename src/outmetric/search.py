@@ -325,7 +325,7 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
             Fact("searched", f"{tried}; {self.n_decompositions_} shared eigendecompositions"),
         ]
         if not hasattr(self, "best_index_"):
-            return [*facts, Fact("status", "interrupted before the search was complete")]
+            return [*facts, Fact("status", "no best candidate: the search was interrupted, or nothing could be scored")]
         scoring = self.scoring if isinstance(self.scoring, str) else getattr(self.scoring, "__name__", repr(self.scoring))
         facts += [Fact("score", f"{scoring}, mean ± standard deviation over folds"), Fact("best", result(self.best_index_))]
         others = scored & (np.arange(len(means)) // counts != self.best_index_ // counts)

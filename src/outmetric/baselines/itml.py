@@ -207,7 +207,8 @@ class ITML(_InformationTheoretic, LinearSpace):
     divergence_ : float
         D(A, A_0).
     history_ : tuple of Sweep
-    n_iter_ : int
+    n_iter_, n_samples_fit_ : int
+        Iterations, and samples learned from.
     status_ : Status
     classes_ : array
         Of `fit`.

@@ -147,7 +147,8 @@ class LMNN(_LargeMargin, LinearSpace):
         By index, -1 for none.
     history_ : tuple of Record
         One for each step.
-    n_iter_ : int
+    n_iter_, n_samples_fit_ : int
+        Iterations, and samples learned from.
     status_ : Status
         How the fit ended; its value is advice.
     classes_ : array

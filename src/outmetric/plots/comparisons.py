@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
+from sklearn.utils import check_consistent_length
 
 from outmetric.describe import setting, shortened
 from outmetric.operators import Array
@@ -39,7 +40,7 @@ def accuracy_bars(groups: Any, series: Any, means: Array, intervals: Array, *, l
         ax.bar(places, means[index], width, yerr=intervals[index], capsize=2, error_kw={"lw": 1}, label=name, **_fill(index))
     lowest = np.nanmin(means - np.nan_to_num(intervals))
     ax.set_ylim(max(0, 10 * np.floor(lowest / 10) - 5), 100)
-    ax.set_xticks(range(len(groups)), groups)
+    _name_ticks(ax, groups)
     ax.set_ylabel("accuracy in %")
     ax.yaxis.grid(True, alpha=0.3)
     ax.set_axisbelow(True)
@@ -191,8 +192,10 @@ def neighbor_purity(
     -------
     ax
     """
-    train = None if X_train is None else (X_train, np.asarray(y_train))
     y = np.asarray(y)
+    references = y if X_train is None else np.asarray(y_train)
+    check_consistent_length(X, y)
+    check_consistent_length(X if X_train is None else X_train, references)
     if hasattr(mapped, "transform"):
         fitted = Fitted.of(mapped)
         if fitted.metric.__sklearn_tags__().input_tags.pairwise:
@@ -205,8 +208,7 @@ def neighbor_purity(
             raise ValueError("give both of X_train and mapped_train, or none: mapped is an array of the images of X.")
         spaces = [[X, X_train], [mapped, mapped_train]]
     counts = np.atleast_1d(n_neighbors)
-    references = y if train is None else train[1]
-    largest = len(references) - (train is None)
+    largest = len(references) - (X_train is None)
     if counts.min() < 1 or counts.max() > largest:
         raise ValueError(
             f"n_neighbors must be from 1 to {largest}, the points among which neighbours are sought; not {n_neighbors!r}."
@@ -225,10 +227,7 @@ def neighbor_purity(
     ax.yaxis.grid(True, alpha=0.3)
     ax.set_axisbelow(True)
     if legend:
-        handles, names = ax.get_legend_handles_labels()
-        order = np.argsort([("before", "after", "by chance").index(name) for name in names])
-        where = {"loc": "lower center", "bbox_to_anchor": (0.5, 1)}
-        ax.legend([handles[place] for place in order], [names[place] for place in order], ncols=3, frameon=False, **where)
+        ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, frameon=False)
     return ax
 
 
@@ -247,7 +246,7 @@ def _draw_purity_bars(ax: Any, y: Array, references: Array, before: Array, after
         heights = [*(shares[y == one].mean() for one in classes), shares.mean()]
         ax.bar(np.arange(len(heights)) + (index - 0.5) * width, heights, width, label=name, **_fill(index))
     chance = [np.mean(references == one) for one in classes]
-    ax.hlines(chance, np.arange(len(classes)) - width, np.arange(len(classes)) + width, color="black", label="by chance")
+    ax.errorbar(range(len(classes)), chance, xerr=width, fmt="none", color="black", label="by chance")
     _name_ticks(ax, [*classes, "all"])
 
 

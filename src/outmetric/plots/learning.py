@@ -20,8 +20,8 @@ WRITTEN, NAMED = 10, 30
 def history(model: Any, *, ax: Any = None) -> Any:
     """Draw the course of a fit: the objective and its terms, and on a logarithmic axis at the right how far from the end it was.
 
-    That is what ``tol`` is compared with: the relative duality gap (`LearnedKernelMetric`), the relative gradient of the metric
-    (`FixedKernelMetric`), the steepness (`LMNN`) or the largest correction in a sweep (`ITML`).
+    The distance is the relative duality gap of `LearnedKernelMetric`, the relative gradient of the metric of `FixedKernelMetric`,
+    the steepness of `LMNN`, and the largest correction in a sweep of `ITML`.
 
     Parameters
     ----------
@@ -41,12 +41,10 @@ def history(model: Any, *, ax: Any = None) -> Any:
     iterations = [record.iteration for record in records]
     mark = max(1, len(records) // 12)
     names = [name for name in VALUES if hasattr(records[0], name)]
-    lines = [
-        ax.plot(iterations, [getattr(record, name) for record in records], label=name, markevery=mark, markersize=5, **look(index))[
-            0
-        ]
-        for index, name in enumerate(names)
-    ]
+    lines = []
+    for index, name in enumerate(names):
+        values = [getattr(record, name) for record in records]
+        lines += ax.plot(iterations, values, label=name, markevery=mark, markersize=5, **look(index))
     twin = ax.twinx()
     name = next(name for name in DISTANCES if hasattr(records[0], name))
     label = "duality gap" if getattr(records[0], "gap", None) is not None else DISTANCES[name]
