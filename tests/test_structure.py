@@ -54,6 +54,8 @@ LAYERS = [
     "plots.maps",
     "plots.learning",
     "plots.comparisons",
+    "plots",
+    "webmap",
     "paper.protocol",
     "paper.runner",
     "paper.statistics",
@@ -104,7 +106,7 @@ def test_mathematics_needs_numpy_and_scipy_only(module):
 
 
 def test_importing_the_library_imports_no_extra():
-    code = "import sys, outmetric; print({m.split('.')[0] for m in sys.modules} & {'matplotlib', 'typer', 'cvxpy'})"
+    code = "import sys, outmetric; print({m.split('.')[0] for m in sys.modules} & {'matplotlib', 'plotly', 'typer', 'cvxpy'})"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "set()"
 
 

@@ -1,0 +1,374 @@
+// The page of an interactive map: draws the rows, colours them by a column, and lists the nearest neighbours of a chosen one.
+// Texts of the data reach the page through textContent only, and plotly not at all: it takes some texts for HTML.
+"use strict";
+(() => {
+  const TYPES = {
+    u1: Uint8Array, i1: Int8Array, u2: Uint16Array, i2: Int16Array, u4: Uint32Array, i4: Int32Array, f4: Float32Array, f8: Float64Array,
+  };
+  // How plotly calls a mark, and a letter that looks like it. These are the filled ones that 2-D and 3-D have in common.
+  const SYMBOLS = [["circle", "●"], ["square", "■"], ["diamond", "◆"]];
+  // Drawn below the classes, and listed after them.
+  const OTHER = { colour: "#cccccc", symbol: ["circle", "●"], last: 1 };
+  const MISSING = { colour: "#999999", symbol: ["circle-open", "○"], last: 2 };
+  const MOST_CLASSES = 30;
+  const MOST_COLUMNS = 20;
+  const MOST_LETTERS = 80;
+
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const axes = data.axes.map(unpack);
+  const metric = data.metric ? data.metric.map(unpack) : axes;
+  const columns = data.columns.map((column) => ({ ...column, values: unpack(column.values) }));
+  const label = data.labelled ? columns[0] : null;
+  const rows = axes[0].length;
+  const solid = axes.length === 3;
+  const type = solid ? "scatter3d" : "scattergl";
+  const size = Math.min(8, Math.max(3, 14 - 2.4 * Math.log10(rows))) * (solid ? 0.7 : 1);
+  const plot = document.getElementById("plot");
+  const legend = document.getElementById("legend");
+  const colour = document.getElementById("colour");
+  const tip = document.getElementById("tip");
+  let groups = []; // of rows that look alike; one trace each, before the traces of the marks
+  let chosen = null; // the row whose neighbours are listed
+  let search = { text: "", matches: [], place: 0 };
+
+  // The typed array that was packed in base64; the bytes are little-endian, as in every browser.
+  function unpack({ type, bytes }) {
+    const text = atob(bytes);
+    const array = new Uint8Array(text.length);
+    for (let i = 0; i < text.length; i++) array[i] = text.charCodeAt(i);
+    return new TYPES[type](array.buffer);
+  }
+
+  function element(tag, text = "", name = "") {
+    const made = document.createElement(tag);
+    made.textContent = text;
+    if (name) made.className = name;
+    return made;
+  }
+
+  function shortened(text) {
+    return text.length > MOST_LETTERS ? `${text.slice(0, MOST_LETTERS)}…` : text;
+  }
+
+  function rowName(row) {
+    return data.ids ? data.ids[row] : String(row);
+  }
+
+  function isMissing(column, row) {
+    return column.kind === "text" ? column.values[row] === column.texts.length : Number.isNaN(column.values[row]);
+  }
+
+  // A cell as text, whole or in short.
+  function cell(column, row, whole = false) {
+    if (isMissing(column, row)) return "missing";
+    if (column.kind !== "text") return numberText(column, column.values[row], whole);
+    const text = column.texts[column.values[row]];
+    return whole ? text : shortened(text);
+  }
+
+  // A number or date of a column as text.
+  function numberText(column, value, whole = false) {
+    if (column.kind === "date") {
+      const date = new Date(value);
+      const text = Number.isNaN(date.getTime()) ? String(value) : date.toISOString().replace("T", " ").replace(/(\.000)?Z$/, "");
+      return text.replace(/ 00:00:00$/, "");
+    }
+    // No more digits than the type holds: 0.1 would become 0.10000000149.
+    const digits = whole ? (column.values instanceof Float32Array ? 7 : 15) : 5;
+    return String(Number.isInteger(value) ? value : Number(value.toPrecision(digits)));
+  }
+
+  // Rows with the same look, in the order of drawing. Numbers are one group with a colour for each row, texts a group for each value.
+  function grouped(column) {
+    const all = Int32Array.from({ length: rows }, (_, row) => row);
+    if (!column) return [{ name: "rows", rows: all, colour: data.colours[0], symbol: SYMBOLS[0] }];
+    const found = column.kind === "text" ? classes(column, all) : [range(column, all.filter((row) => Number.isFinite(column.values[row])))];
+    const shown = column.kind === "text" ? (row) => isMissing(column, row) : (row) => !Number.isFinite(column.values[row]);
+    const missing = { name: "missing", rows: all.filter(shown), ...MISSING };
+    return [missing, ...found].filter((group) => group.rows.length);
+  }
+
+  // Only the most frequent texts have a colour of their own; the colours repeat with other marks.
+  function classes(column, all) {
+    const counts = new Uint32Array(column.texts.length + 1);
+    for (const code of column.values) counts[code] += 1;
+    const codes = column.texts.map((_, code) => code);
+    const few = codes.length <= MOST_CLASSES;
+    const kept = few ? codes : [...codes].sort((a, b) => counts[b] - counts[a] || a - b).slice(0, MOST_CLASSES - 1).sort((a, b) => a - b);
+    const place = new Map(kept.map((code, index) => [code, index]));
+    const members = kept.map(() => []);
+    const rest = [];
+    for (const row of all) {
+      if (!isMissing(column, row)) (members[place.get(column.values[row])] ?? rest).push(row);
+    }
+    const found = kept.map((code, index) => ({
+      name: column.texts[code],
+      rows: members[index],
+      colour: data.colours[index % data.colours.length],
+      symbol: SYMBOLS[Math.floor(index / data.colours.length)],
+    }));
+    return [{ name: `other (${codes.length - kept.length} values)`, rows: rest, ...OTHER }, ...found];
+  }
+
+  // The colours reach from the first to the last percentile, so that a few outliers do not take them all.
+  function range(column, members) {
+    const sorted = Float64Array.from(members, (row) => column.values[row]).sort();
+    const at = (share) => sorted[Math.round(share * (sorted.length - 1))];
+    const [low, high] = at(0.01) < at(0.99) ? [at(0.01), at(0.99)] : [at(0), at(1)];
+    const ends = [`${at(0) < low ? "≤ " : ""}${numberText(column, low)}`, `${at(1) > high ? "≥ " : ""}${numberText(column, high)}`];
+    return { name: "", rows: members, symbol: SYMBOLS[0], colour: gather(column.values, members), low, high, ends };
+  }
+
+  function gather(values, members) {
+    return Float64Array.from(members, (row) => values[row]);
+  }
+
+  function points(members) {
+    const [x, y, z] = axes.map((axis) => gather(axis, members));
+    return solid ? { x, y, z } : { x, y };
+  }
+
+  function trace(group) {
+    return {
+      ...points(group.rows),
+      type,
+      mode: "markers",
+      hoverinfo: "none",
+      marker: {
+        size,
+        color: group.colour,
+        symbol: group.symbol[0],
+        opacity: solid ? 1 : 0.8,
+        line: { width: 0 },
+        ...(group.ends && { colorscale: data.scale, cmin: group.low, cmax: group.high, showscale: false }),
+      },
+    };
+  }
+
+  // Lines from the chosen row to its neighbours, rings around these, and a dot on the row itself.
+  function marks() {
+    const near = chosen === null ? [] : nearest(chosen).map(([row]) => row);
+    const look = { type, hoverinfo: "skip", connectgaps: false };
+    const rays = points(near.flatMap((row) => [chosen, row, -1])); // row -1 has no coordinates: a gap
+    return [
+      { ...look, ...rays, mode: "lines", line: { color: "#555555", width: 1 } },
+      { ...look, ...points(near), mode: "markers", marker: { symbol: "circle-open", size: size + 4, color: "black", line: { width: 1.5, color: "black" } } },
+      { ...look, ...points(chosen === null ? [] : [chosen]), mode: "markers", marker: { symbol: "circle", size: size + 4, color: "black", line: { width: 1.5, color: "white" } } },
+    ];
+  }
+
+  // An arrow to the chosen row of a 3-D map, where other rows may hide it.
+  function arrows() {
+    if (chosen === null) return [];
+    const [x, y, z] = axes.map((axis) => axis[chosen]);
+    return [{ x, y, z, text: "", ax: 40, ay: -50, arrowhead: 2, arrowwidth: 2 }];
+  }
+
+  function layout() {
+    // Fixed ranges: the map stays where it is when classes come and go.
+    const axis = (index) => {
+      const low = axes[index].reduce((one, other) => Math.min(one, other));
+      const high = axes[index].reduce((one, other) => Math.max(one, other));
+      const margin = 0.05 * (high - low) || 1;
+      return { title: { text: `component ${index + 1}` }, range: [low - margin, high + margin], zeroline: false, showspikes: false };
+    };
+    const common = { showlegend: false, hovermode: "closest" };
+    if (solid) {
+      const camera = { eye: { x: 1.4, y: 1.4, z: 0.9 }, center: { x: 0, y: 0, z: -0.1 } };
+      const [xaxis, yaxis, zaxis] = [axis(0), axis(1), axis(2)];
+      // One scale for all axes, since distances matter; the longest just fits.
+      const [x, y, z] = [xaxis, yaxis, zaxis].map(({ range: [low, high] }) => high - low);
+      const unit = Math.max(x, y, z) / 1.25;
+      const aspectratio = { x: x / unit, y: y / unit, z: z / unit };
+      return { ...common, scene: { xaxis, yaxis, zaxis, aspectmode: "manual", aspectratio, camera }, margin: { l: 0, r: 0, t: 0, b: 0 } };
+    }
+    // With one component the height only keeps points apart.
+    const upright = data.spread ? { title: { text: "" }, showticklabels: false, showgrid: false } : { scaleanchor: "x" };
+    return { ...common, dragmode: "pan", xaxis: axis(0), yaxis: { ...axis(1), ...upright }, margin: { l: 60, r: 15, t: 30, b: 50 } };
+  }
+
+  // Buttons are listed, because plotly's own choice may include one that sends the data away.
+  function config() {
+    const buttons = solid
+      ? [["toImage"], ["orbitRotation", "pan3d", "zoom3d"], ["resetCameraDefault3d"]]
+      : [["toImage"], ["pan2d", "zoom2d", "zoomIn2d", "zoomOut2d"], ["resetScale2d"]];
+    return { responsive: true, scrollZoom: true, displayModeBar: true, displaylogo: false, plotlyServerURL: "", modeBarButtons: buttons };
+  }
+
+  // [row, distance] of the rows nearest to one of them, by brute force; the earlier row first where distances are equal.
+  function nearest(row) {
+    const squares = new Float64Array(rows);
+    for (const component of metric) {
+      const centre = component[row];
+      for (let i = 0; i < rows; i++) squares[i] += (component[i] - centre) ** 2;
+    }
+    const near = [];
+    for (let i = 0; i < rows; i++) {
+      if (i === row || (near.length === data.neighbors && squares[i] >= squares[near[near.length - 1]])) continue;
+      let place = near.length;
+      while (place > 0 && squares[near[place - 1]] > squares[i]) place -= 1;
+      near.splice(place, 0, i);
+      if (near.length > data.neighbors) near.pop();
+    }
+    return near.map((i) => [i, Math.sqrt(squares[i])]);
+  }
+
+  function recolour() {
+    groups = grouped(columns[colour.value]);
+    Plotly.react(plot, [...groups.map(trace), ...marks()], plot.layout ?? layout(), config());
+    legend.replaceChildren(element("h2", columns[colour.value]?.name ?? "rows"));
+    for (const group of groups.filter((one) => one.ends)) {
+      const bar = element("div", "", "bar");
+      bar.style.background = `linear-gradient(to right, ${data.scale.map(([, name]) => name).join(", ")})`;
+      const ends = element("div", "", "ends");
+      ends.append(...group.ends.map((text) => element("span", text)));
+      legend.append(bar, ends);
+    }
+    const ordered = [...groups.entries()].sort(([, one], [, other]) => (one.last ?? 0) - (other.last ?? 0));
+    const boxes = ordered.filter(([, group]) => group.name).map(([index, group]) => box(group, index));
+    const list = element("div", "", "classes");
+    list.append(...boxes.map((one) => one.parentElement));
+    legend.append(list);
+    if (boxes.length > 1) {
+      const buttons = element("div", "", "all");
+      buttons.append(...[["All", true], ["None", false]].map(([text, on]) => {
+        const button = element("button", text);
+        button.addEventListener("click", () => {
+          for (const one of boxes) one.checked = on;
+          show(boxes);
+        });
+        return button;
+      }));
+      legend.append(buttons);
+    }
+  }
+
+  // The box that switches a group on and off, in its label.
+  function box(group, index) {
+    const made = element("input");
+    made.type = "checkbox";
+    made.checked = true;
+    made.value = index;
+    made.addEventListener("change", () => show([made]));
+    const swatch = element("span", group.symbol[1], "swatch");
+    swatch.style.color = group.colour;
+    element("label").append(made, swatch, element("span", group.name, "name"), element("span", group.rows.length, "count"));
+    return made;
+  }
+
+  function show(boxes) {
+    Plotly.restyle(plot, { visible: boxes.map((one) => one.checked) }, boxes.map((one) => Number(one.value)));
+  }
+
+  // A table of a row's cells: all of them, or the first ones in short.
+  function cells(row, whole) {
+    const table = element("table");
+    const most = whole ? columns.length : MOST_COLUMNS;
+    for (const column of columns.slice(0, most)) {
+      const line = table.insertRow();
+      line.append(element("th", whole ? column.name : shortened(column.name)), element("td", cell(column, row, whole)));
+    }
+    if (columns.length > most) table.insertRow().append(element("th", "…"), element("td", `${columns.length - most} more columns`));
+    return table;
+  }
+
+  function choose(row) {
+    chosen = row;
+    const near = nearest(row);
+    const list = element("ol");
+    for (const [other, distance] of near) {
+      const button = element("button");
+      button.append(
+        element("span", shortened(rowName(other)), "name"),
+        element("span", label ? cell(label, other) : ""),
+        element("span", distance.toPrecision(4), "distance"),
+      );
+      button.dataset.row = other;
+      button.addEventListener("click", () => {
+        choose(other);
+        document.querySelector("#row h2").focus();
+      });
+      list.append(element("li"));
+      list.lastChild.append(button);
+    }
+    const heading = element("h2", `Row ${rowName(row)}`);
+    heading.tabIndex = -1; // so that the keyboard stays here when the list is made anew
+    document.getElementById("row").replaceChildren(heading, element("p", "Nearest neighbours and their distance:"), list, cells(row, true));
+    mark(row);
+  }
+
+  // Draw the marks of the chosen row, which is brought into view.
+  function mark(row) {
+    const drawn = marks();
+    const change = Object.fromEntries(["x", "y", ...(solid ? ["z"] : [])].map((name) => [name, drawn.map((one) => one[name])]));
+    const shift = solid ? { "scene.annotations": arrows() } : {};
+    for (const [index, name] of solid ? [] : ["xaxis", "yaxis"].entries()) {
+      const [low, high] = plot.layout[name].range;
+      const value = axes[index][row];
+      if (value < low || value > high) shift[`${name}.range`] = [value - (high - low) / 2, value + (high - low) / 2];
+    }
+    Plotly.update(plot, change, shift, drawn.map((_, index) => groups.length + index));
+  }
+
+  // Rows whose id is the text; otherwise those whose id begins with it, and then those that contain it, in any case.
+  function matching(text) {
+    const names = Array.from({ length: rows }, (_, row) => rowName(row));
+    const which = (test) => names.flatMap((name, row) => (test(name) ? [row] : []));
+    const exact = which((name) => name === text);
+    if (exact.length) return exact;
+    const lower = text.toLowerCase();
+    const begin = which((name) => name.toLowerCase().startsWith(lower));
+    return begin.concat(which((name) => name.toLowerCase().indexOf(lower) > 0 && !name.toLowerCase().startsWith(lower)));
+  }
+
+  function find(text) {
+    const found = document.getElementById("found");
+    if (!text) {
+      found.textContent = "";
+      return;
+    }
+    // The same text again goes on to the next row.
+    search = text === search.text ? { ...search, place: search.place + 1 } : { text, matches: matching(text), place: 0 };
+    const { matches } = search;
+    if (!matches.length) {
+      found.textContent = `No row has an id like ${shortened(text)}.`;
+      return;
+    }
+    const place = search.place % matches.length;
+    found.textContent = matches.length > 1 ? `${place + 1} of ${matches.length} rows; Find again for the next.` : "";
+    choose(matches[place]);
+  }
+
+  function hover(event) {
+    const row = groups[event.points[0].curveNumber].rows[event.points[0].pointNumber];
+    tip.replaceChildren(element("strong", shortened(rowName(row))), cells(row, false));
+    tip.hidden = false;
+    place();
+  }
+
+  // Beside the pointer, within the window.
+  const pointer = { x: 0, y: 0 };
+  function place() {
+    const right = pointer.x + 16 + tip.offsetWidth < window.innerWidth;
+    tip.style.left = `${right ? pointer.x + 16 : Math.max(4, pointer.x - 16 - tip.offsetWidth)}px`;
+    tip.style.top = `${Math.max(4, Math.min(pointer.y + 12, window.innerHeight - tip.offsetHeight - 4))}px`;
+  }
+
+  const options = columns.map((column, index) => [column, index]);
+  if (!label) options.unshift([{ name: "nothing" }, -1]);
+  for (const [column, index] of options) colour.add(new Option(shortened(column.name), index));
+  colour.addEventListener("change", recolour);
+  document.getElementById("search").addEventListener("submit", (event) => {
+    event.preventDefault();
+    find(document.getElementById("wanted").value.trim());
+  });
+  plot.addEventListener("mousemove", (event) => {
+    [pointer.x, pointer.y] = [event.clientX, event.clientY];
+    if (!tip.hidden) place();
+  }, true);
+  plot.addEventListener("mouseleave", () => { tip.hidden = true; });
+  recolour();
+  plot.on("plotly_hover", hover);
+  plot.on("plotly_unhover", () => { tip.hidden = true; });
+  plot.on("plotly_click", (event) => choose(groups[event.points[0].curveNumber].rows[event.points[0].pointNumber]));
+})();
