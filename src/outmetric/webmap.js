@@ -3,7 +3,8 @@
 "use strict";
 (() => {
   const TYPES = {
-    u1: Uint8Array, i1: Int8Array, u2: Uint16Array, i2: Int16Array, u4: Uint32Array, i4: Int32Array, f4: Float32Array, f8: Float64Array,
+    u1: Uint8Array, i1: Int8Array, u2: Uint16Array, i2: Int16Array, u4: Uint32Array, i4: Int32Array,
+    f4: Float32Array, f8: Float64Array,
   };
   // How plotly calls a mark, and a letter that looks like it. These are the filled ones that 2-D and 3-D have in common.
   const SYMBOLS = [["circle", "●"], ["square", "■"], ["diamond", "◆"]];
@@ -28,7 +29,9 @@
   const colour = document.getElementById("colour");
   const tip = document.getElementById("tip");
   let groups = []; // of rows that look alike; one trace each, before the traces of the marks
-  let chosen = null; // the row whose neighbours are listed
+  let chosen = []; // the row whose neighbours are listed, if any
+  let neighbours = []; // of that row: [row, distance], the nearest first
+  let hovered = null; // the row that the tip shows
   let search = { text: "", matches: [], place: 0 };
 
   // The typed array that was packed in base64; the bytes are little-endian, as in every browser.
@@ -73,34 +76,33 @@
       const text = Number.isNaN(date.getTime()) ? String(value) : date.toISOString().replace("T", " ").replace(/(\.000)?Z$/, "");
       return text.replace(/ 00:00:00$/, "");
     }
+    if (Number.isInteger(value)) return String(value);
+    if (!whole) return String(Math.abs(value) < 1e5 ? Number(value.toPrecision(5)) : Math.round(value));
     // No more digits than the type holds: 0.1 would become 0.10000000149.
-    const digits = whole ? (column.values instanceof Float32Array ? 7 : 15) : 5;
-    return String(Number.isInteger(value) ? value : Number(value.toPrecision(digits)));
+    return String(Number(value.toPrecision(column.values instanceof Float32Array ? 7 : 15)));
   }
 
-  // Rows with the same look, in the order of drawing. Numbers are one group with a colour for each row, texts a group for each value.
+  // Rows with the same look, in the order of drawing: a group for each text, or one with a colour for each number.
   function grouped(column) {
     const all = Int32Array.from({ length: rows }, (_, row) => row);
     if (!column) return [{ name: "rows", rows: all, colour: data.colours[0], symbol: SYMBOLS[0] }];
-    const found = column.kind === "text" ? classes(column, all) : [range(column, all.filter((row) => Number.isFinite(column.values[row])))];
-    const shown = column.kind === "text" ? (row) => isMissing(column, row) : (row) => !Number.isFinite(column.values[row]);
-    const missing = { name: "missing", rows: all.filter(shown), ...MISSING };
-    return [missing, ...found].filter((group) => group.rows.length);
+    const colourless = (row) => isMissing(column, row) || column.values[row] === Infinity || column.values[row] === -Infinity;
+    const members = all.filter((row) => !colourless(row));
+    const found = column.kind === "text" ? classes(column, members) : [range(column, members)];
+    return [{ name: "missing", rows: all.filter(colourless), ...MISSING }, ...found].filter((group) => group.rows.length);
   }
 
   // Only the most frequent texts have a colour of their own; the colours repeat with other marks.
   function classes(column, all) {
-    const counts = new Uint32Array(column.texts.length + 1);
-    for (const code of column.values) counts[code] += 1;
+    const counts = new Uint32Array(column.texts.length);
+    for (const row of all) counts[column.values[row]] += 1;
     const codes = column.texts.map((_, code) => code);
-    const few = codes.length <= MOST_CLASSES;
-    const kept = few ? codes : [...codes].sort((a, b) => counts[b] - counts[a] || a - b).slice(0, MOST_CLASSES - 1).sort((a, b) => a - b);
+    const frequent = [...codes].sort((a, b) => counts[b] - counts[a] || a - b).slice(0, MOST_CLASSES - 1);
+    const kept = codes.length > MOST_CLASSES ? frequent.sort((a, b) => a - b) : codes;
     const place = new Map(kept.map((code, index) => [code, index]));
     const members = kept.map(() => []);
     const rest = [];
-    for (const row of all) {
-      if (!isMissing(column, row)) (members[place.get(column.values[row])] ?? rest).push(row);
-    }
+    for (const row of all) (members[place.get(column.values[row])] ?? rest).push(row);
     const found = kept.map((code, index) => ({
       name: column.texts[code],
       rows: members[index],
@@ -112,11 +114,12 @@
 
   // The colours reach from the first to the last percentile, so that a few outliers do not take them all.
   function range(column, members) {
-    const sorted = Float64Array.from(members, (row) => column.values[row]).sort();
-    const at = (share) => sorted[Math.round(share * (sorted.length - 1))];
+    const sorted = gather(column.values, members).sort();
+    const at = (share) => sorted[Math.round(share * (sorted.length - 1))] ?? NaN;
     const [low, high] = at(0.01) < at(0.99) ? [at(0.01), at(0.99)] : [at(0), at(1)];
-    const ends = [`${at(0) < low ? "≤ " : ""}${numberText(column, low)}`, `${at(1) > high ? "≥ " : ""}${numberText(column, high)}`];
-    return { name: "", rows: members, symbol: SYMBOLS[0], colour: gather(column.values, members), low, high, ends };
+    const [first, last] = [numberText(column, low), numberText(column, high)];
+    const ends = [at(0) < low ? `≤ ${first}` : first, at(1) > high ? `≥ ${last}` : last];
+    return { rows: members, symbol: SYMBOLS[0], colour: gather(column.values, members), low, high, ends };
   }
 
   function gather(values, members) {
@@ -147,21 +150,23 @@
 
   // Lines from the chosen row to its neighbours, rings around these, and a dot on the row itself.
   function marks() {
-    const near = chosen === null ? [] : nearest(chosen).map(([row]) => row);
+    const near = neighbours.map(([row]) => row);
     const look = { type, hoverinfo: "skip", connectgaps: false };
-    const rays = points(near.flatMap((row) => [chosen, row, -1])); // row -1 has no coordinates: a gap
+    const round = (symbol, edge) => ({ symbol, size: size + 4, color: "black", line: { width: 1.5, color: edge } });
+    const rays = points(near.flatMap((row) => [...chosen, row, -1])); // row -1 has no coordinates: a gap
     return [
       { ...look, ...rays, mode: "lines", line: { color: "#555555", width: 1 } },
-      { ...look, ...points(near), mode: "markers", marker: { symbol: "circle-open", size: size + 4, color: "black", line: { width: 1.5, color: "black" } } },
-      { ...look, ...points(chosen === null ? [] : [chosen]), mode: "markers", marker: { symbol: "circle", size: size + 4, color: "black", line: { width: 1.5, color: "white" } } },
+      { ...look, ...points(near), mode: "markers", marker: round("circle-open", "black") },
+      { ...look, ...points(chosen), mode: "markers", marker: round("circle", "white") },
     ];
   }
 
   // An arrow to the chosen row of a 3-D map, where other rows may hide it.
   function arrows() {
-    if (chosen === null) return [];
-    const [x, y, z] = axes.map((axis) => axis[chosen]);
-    return [{ x, y, z, text: "", ax: 40, ay: -50, arrowhead: 2, arrowwidth: 2 }];
+    return chosen.map((row) => {
+      const [x, y, z] = axes.map((axis) => axis[row]);
+      return { x, y, z, text: "", ax: 40, ay: -50, arrowhead: 2, arrowwidth: 2 };
+    });
   }
 
   function layout() {
@@ -170,7 +175,8 @@
       const low = axes[index].reduce((one, other) => Math.min(one, other));
       const high = axes[index].reduce((one, other) => Math.max(one, other));
       const margin = 0.05 * (high - low) || 1;
-      return { title: { text: `component ${index + 1}` }, range: [low - margin, high + margin], zeroline: false, showspikes: false };
+      const title = { text: `component ${index + 1}` };
+      return { title, range: [low - margin, high + margin], zeroline: false, showspikes: false };
     };
     const common = { showlegend: false, hovermode: "closest" };
     if (solid) {
@@ -180,11 +186,13 @@
       const [x, y, z] = [xaxis, yaxis, zaxis].map(({ range: [low, high] }) => high - low);
       const unit = Math.max(x, y, z) / 1.25;
       const aspectratio = { x: x / unit, y: y / unit, z: z / unit };
-      return { ...common, scene: { xaxis, yaxis, zaxis, aspectmode: "manual", aspectratio, camera }, margin: { l: 0, r: 0, t: 0, b: 0 } };
+      const scene = { xaxis, yaxis, zaxis, aspectmode: "manual", aspectratio, camera };
+      return { ...common, scene, margin: { l: 0, r: 0, t: 0, b: 0 } };
     }
     // With one component the height only keeps points apart.
     const upright = data.spread ? { title: { text: "" }, showticklabels: false, showgrid: false } : { scaleanchor: "x" };
-    return { ...common, dragmode: "pan", xaxis: axis(0), yaxis: { ...axis(1), ...upright }, margin: { l: 60, r: 15, t: 30, b: 50 } };
+    const yaxis = { ...axis(1), ...upright };
+    return { ...common, dragmode: "pan", xaxis: axis(0), yaxis, margin: { l: 60, r: 15, t: 30, b: 50 } };
   }
 
   // Buttons are listed, because plotly's own choice may include one that sends the data away.
@@ -192,7 +200,8 @@
     const buttons = solid
       ? [["toImage"], ["orbitRotation", "pan3d", "zoom3d"], ["resetCameraDefault3d"]]
       : [["toImage"], ["pan2d", "zoom2d", "zoomIn2d", "zoomOut2d"], ["resetScale2d"]];
-    return { responsive: true, scrollZoom: true, displayModeBar: true, displaylogo: false, plotlyServerURL: "", modeBarButtons: buttons };
+    const looks = { responsive: true, scrollZoom: true, displayModeBar: true, displaylogo: false };
+    return { ...looks, modeBarButtons: buttons, plotlyServerURL: "" };
   }
 
   // [row, distance] of the rows nearest to one of them, by brute force; the earlier row first where distances are equal.
@@ -225,7 +234,7 @@
       legend.append(bar, ends);
     }
     const ordered = [...groups.entries()].sort(([, one], [, other]) => (one.last ?? 0) - (other.last ?? 0));
-    const boxes = ordered.filter(([, group]) => group.name).map(([index, group]) => box(group, index));
+    const boxes = ordered.filter(([, group]) => !group.ends).map(([index, group]) => box(group, index));
     const list = element("div", "", "classes");
     list.append(...boxes.map((one) => one.parentElement));
     legend.append(list);
@@ -268,22 +277,22 @@
       const line = table.insertRow();
       line.append(element("th", whole ? column.name : shortened(column.name)), element("td", cell(column, row, whole)));
     }
-    if (columns.length > most) table.insertRow().append(element("th", "…"), element("td", `${columns.length - most} more columns`));
+    const more = columns.length - most;
+    if (more > 0) table.insertRow().append(element("th", "…"), element("td", `${more} more columns`));
     return table;
   }
 
   function choose(row) {
-    chosen = row;
-    const near = nearest(row);
+    chosen = [row];
+    neighbours = nearest(row);
     const list = element("ol");
-    for (const [other, distance] of near) {
+    for (const [other, distance] of neighbours) {
       const button = element("button");
       button.append(
         element("span", shortened(rowName(other)), "name"),
         element("span", label ? cell(label, other) : ""),
         element("span", distance.toPrecision(4), "distance"),
       );
-      button.dataset.row = other;
       button.addEventListener("click", () => {
         choose(other);
         document.querySelector("#row h2").focus();
@@ -293,7 +302,8 @@
     }
     const heading = element("h2", `Row ${rowName(row)}`);
     heading.tabIndex = -1; // so that the keyboard stays here when the list is made anew
-    document.getElementById("row").replaceChildren(heading, element("p", "Nearest neighbours and their distance:"), list, cells(row, true));
+    const what = element("p", "Nearest neighbours and their distance:");
+    document.getElementById("row").replaceChildren(heading, what, list, cells(row, true));
     mark(row);
   }
 
@@ -314,11 +324,10 @@
   function matching(text) {
     const names = Array.from({ length: rows }, (_, row) => rowName(row));
     const which = (test) => names.flatMap((name, row) => (test(name) ? [row] : []));
-    const exact = which((name) => name === text);
+    const exact = which((name) => name.trim() === text);
     if (exact.length) return exact;
-    const lower = text.toLowerCase();
-    const begin = which((name) => name.toLowerCase().startsWith(lower));
-    return begin.concat(which((name) => name.toLowerCase().indexOf(lower) > 0 && !name.toLowerCase().startsWith(lower)));
+    const place = (name) => name.toLowerCase().indexOf(text.toLowerCase());
+    return [...which((name) => place(name) === 0), ...which((name) => place(name) > 0)];
   }
 
   function find(text) {
@@ -339,11 +348,21 @@
     choose(matches[place]);
   }
 
-  function hover(event) {
-    const row = groups[event.points[0].curveNumber].rows[event.points[0].pointNumber];
+  // The row of a point that plotly tells of.
+  function rowOf({ points: [point] }) {
+    return groups[point.curveNumber].rows[point.pointNumber];
+  }
+
+  function hover(row) {
+    hovered = row;
     tip.replaceChildren(element("strong", shortened(rowName(row))), cells(row, false));
     tip.hidden = false;
     place();
+  }
+
+  function leave() {
+    hovered = null;
+    tip.hidden = true;
   }
 
   // Beside the pointer, within the window.
@@ -366,9 +385,19 @@
     [pointer.x, pointer.y] = [event.clientX, event.clientY];
     if (!tip.hidden) place();
   }, true);
-  plot.addEventListener("mouseleave", () => { tip.hidden = true; });
+  plot.addEventListener("mouseleave", leave);
   recolour();
-  plot.on("plotly_hover", hover);
-  plot.on("plotly_unhover", () => { tip.hidden = true; });
-  plot.on("plotly_click", (event) => choose(groups[event.points[0].curveNumber].rows[event.points[0].pointNumber]));
+  plot.on("plotly_hover", (event) => hover(rowOf(event)));
+  plot.on("plotly_unhover", leave);
+  if (solid) {
+    // Here plotly tells of clicks only very close to a point, but a click means what the tip shows. A drag is no click.
+    let pressed = {};
+    plot.addEventListener("mousedown", (event) => { pressed = { row: hovered, x: event.clientX, y: event.clientY }; }, true);
+    plot.addEventListener("click", ({ target, clientX, clientY }) => {
+      const still = Math.hypot(clientX - pressed.x, clientY - pressed.y) < 4;
+      if (still && pressed.row !== null && !target.closest(".modebar")) choose(pressed.row);
+    });
+  } else {
+    plot.on("plotly_click", (event) => choose(rowOf(event)));
+  }
 })();

@@ -229,7 +229,7 @@ def _typed(values: Array) -> Array:
         return np.array(clocks, dtype="datetime64[ms]")
     if not kinds or not all(issubclass(kind, NUMBERS) and kind is not bool for kind in kinds):
         return values
-    if any(isinstance(value, int | np.integer) and abs(value) > LARGEST_WHOLE for value in items):
+    if any(isinstance(value, int | np.integer) and abs(int(value)) > LARGEST_WHOLE for value in items):
         return values
     return np.array([np.nan if value is None else float(value) for value in items])
 
@@ -237,9 +237,10 @@ def _typed(values: Array) -> Array:
 def _text(name: str, items: list[Any], places: dict[str, int] | None = None) -> _Column:
     """A column of texts, which come in the order of their places, or else of their values."""
     texts = [None if _is_missing(value) else str(value) for value in items]
-    values: dict[str, Any] = {text: value for text, value in zip(texts, items, strict=True) if text is not None}
+    values = {text: value for text, value in zip(texts, items, strict=True) if text is not None}
+    order: dict[str, Any] = places or values
     try:
-        distinct = sorted(values, key=(places or values).__getitem__)
+        distinct = sorted(values, key=order.__getitem__)
     except (TypeError, ValueError):  # values that cannot be compared
         distinct = sorted(values)
     codes: dict[str | None, int] = {None: len(distinct), **{text: code for code, text in enumerate(distinct)}}
