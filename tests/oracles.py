@@ -19,6 +19,45 @@ def laplacian(x, z, bandwidth):
     return float(np.exp(-np.sum(np.abs(np.asarray(x) - np.asarray(z))) / bandwidth))
 
 
+def spectrum(s, t, length, blended=False):
+    """How many pairs of places have the same substring of this length (or of all lengths up to it)."""
+    lengths = range(1, length + 1) if blended else [length]
+    return float(sum(_same(s, i, t, j, d) for d in lengths for i in range(len(s)) for j in range(len(t))))
+
+
+def weighted_degree(s, t, degree, shift=0, weights=None):
+    """Raetsch, Sonnenburg and Schoelkopf 2005, with weights of positions that keep it symmetric."""
+    weights = np.ones(len(s)) if weights is None else weights
+    total = 0.0
+    for d in range(1, degree + 1):
+        beta = 2 * (degree - d + 1) / (degree * (degree + 1))
+        for i in range(len(s)):
+            for step in range(shift + 1):
+                if i + step < len(s):
+                    agree = _same(s, i + step, t, i, d) + _same(s, i, t, i + step, d)
+                    total += beta * np.sqrt(weights[i] * weights[i + step]) * agree / (2 * (step + 1))
+    return total
+
+
+def _same(s, i, t, j, d):
+    return i + d <= len(s) and j + d <= len(t) and s[i : i + d] == t[j : j + d]
+
+
+def normalised(kernel):
+    """k(x, x') / sqrt(k(x, x) k(x', x')), or 0 where that is 0 / 0."""
+
+    def value(x, z):
+        size = np.sqrt(kernel(x, x) * kernel(z, z))
+        return kernel(x, z) / size if size > 0 else 0.0
+
+    return value
+
+
+def gaussian_of(kernel, bandwidth):
+    """A Gaussian of the distance in a kernel's feature space."""
+    return lambda x, z: float(np.exp(-(kernel(x, x) - 2 * kernel(x, z) + kernel(z, z)) / (2 * bandwidth**2)))
+
+
 def gram_matrix(kernel, X, Z):
     return np.array([[kernel(x, z) for z in Z] for x in X])
 

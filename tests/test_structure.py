@@ -17,6 +17,7 @@ LAYERS = [
     "operators",
     "targets",
     "scalar",
+    "strings",
     "kernels",
     "objective",
     "solvers",

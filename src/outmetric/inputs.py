@@ -48,7 +48,7 @@ def check_points(estimator: Any, X: Any, takes: Takes, *, fitting: bool, at_leas
 def _check_objects(X: Any, at_least: int) -> Array:
     if isinstance(X, str | bytes | Mapping | Set) or not hasattr(X, "__len__"):
         raise ValueError(f"X must be a sequence of points; a {type(X).__name__} came.")
-    if getattr(X, "ndim", 1) == 2:
+    if len(getattr(X, "shape", ())) == 2:
         if X.shape[1] != 1:
             raise ValueError(f"a kernel on objects takes one object for each sample; X has {X.shape[1]} columns: {X.shape}.")
         X = np.asarray(X)[:, 0]

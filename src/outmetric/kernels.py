@@ -4,6 +4,7 @@ A matrix kernel turns data into a Gram operator (`outmetric.operators`). Kernels
 work, sums of separable kernels with one output matrix stay separable, and so keep the fast solver.
 
     Scalar       k(x, x') by name, by a function on any objects, or precomputed (`outmetric.scalar`)
+    Spectrum, WeightedDegree   scalar kernels on strings (`outmetric.strings`)
     Separable    k(x, x') B
     Diagonal     diag(k_1(x, x'), ..., k_m(x, x')), the paper's choice for model 1
     Sum          K_1 + K_2 + ...
@@ -25,8 +26,20 @@ import numpy as np
 from outmetric import operators
 from outmetric.operators import Array, GramOperator, check_finite, check_psd, check_symmetric
 from outmetric.scalar import Scalar, Takes, as_scalar, n_points, symmetric_pairs
+from outmetric.strings import Spectrum, WeightedDegree
 
-__all__ = ["Callable", "Diagonal", "MatrixKernel", "Precomputed", "Scalar", "Separable", "Sum", "check_psd"]
+__all__ = [
+    "Callable",
+    "Diagonal",
+    "MatrixKernel",
+    "Precomputed",
+    "Scalar",
+    "Separable",
+    "Spectrum",
+    "Sum",
+    "WeightedDegree",
+    "check_psd",
+]
 
 
 class MatrixKernel(ABC):

@@ -232,6 +232,8 @@ def _diagonal(kernel: Scalar, candidates: Any) -> Array:
         return np.diagonal(candidates).astype(np.float64)
     if kernel.function in ("rbf", "laplacian", "additive", "chi2"):
         return np.ones(n_points(candidates))
+    if hasattr(kernel.function, "diag"):  # string kernels, and Gaussian-process kernels of scikit-learn
+        return np.asarray(kernel.function.diag(candidates), dtype=np.float64)
     step = 1 if callable(kernel.function) else 256  # the squares of small blocks are fast enough
     parts = [candidates[start : start + step] for start in range(0, n_points(candidates), step)]
     return np.concatenate([np.diagonal(kernel.cross(part, part)).astype(np.float64) for part in parts])

@@ -52,7 +52,8 @@ class Scalar:
     params : mapping, optional
         Further arguments of the function, such as ``degree`` for "poly". A ``gamma`` given here takes the bandwidth's place.
     pairwise : bool
-        For functions: True if it takes two points and returns a number, False if it takes two samples and returns a matrix.
+        For functions: True if it takes two points and returns a number, False if it takes two samples and returns a matrix. A
+        function with an attribute ``pairwise = False``, such as the kernels of `outmetric.strings`, says the latter itself.
 
     Examples
     --------
@@ -142,7 +143,7 @@ class Scalar:
 
     @property
     def _on_pairs(self) -> bool:
-        return self.pairwise and not isinstance(self.function, GaussianProcessKernel)
+        return self.pairwise and getattr(self.function, "pairwise", True) and not isinstance(self.function, GaussianProcessKernel)
 
     @property
     def name(self) -> str:
