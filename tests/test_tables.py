@@ -9,7 +9,7 @@ import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner
 
-from outmetric import LearnedKernelMetric, tables
+from outmetric import LearnedKernelMetric
 from outmetric.cli import app
 from outmetric.datasets import make_waveform
 from outmetric.tables import TableError, TableFile
@@ -41,7 +41,7 @@ def run(*arguments):
 
 
 def test_blocks_are_the_table(path, table, monkeypatch):
-    monkeypatch.setattr(tables, "ROWS", 64)
+    monkeypatch.setattr("outmetric.tables.blocks.ROWS", 64)
     opened = TableFile.open(path, "kind", ["note"])
     blocks = list(opened.blocks())
     assert len(blocks) > 5 or path.suffix != ".parquet"

@@ -1,9 +1,8 @@
-"""Tables in files, read and written in blocks: CSV and Parquet through pyarrow, which is imported here only."""
+"""Tables in files that are never held whole: CSV and Parquet, read in blocks."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,14 +10,11 @@ from typing import Any
 import numpy as np
 
 from outmetric.operators import Array
+from outmetric.tables.sources import TableError, arrow_package
 
 # Rows read at once.
 ROWS = 2**16
 FORMATS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
-
-
-class TableError(ValueError):
-    """A table that cannot be read, or not be used as it is; the message says what to do."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +45,7 @@ class TableFile:
         features = [name for name in schema.names if name != target and name not in leave_out]
         if not features:
             raise TableError(f"{path} has no columns beside {target!r}.")
-        types = _arrow().types
+        types = arrow_package().types
         wrong = [name for name in features if not (types.is_integer(kind := schema.field(name).type) or types.is_floating(kind))]
         if wrong:
             raise TableError(f"{path}: not numbers: {', '.join(wrong[:20])}. Encode these columns, or leave them out.")
@@ -57,7 +53,7 @@ class TableFile:
 
     def blocks(self) -> Iterator[tuple[Array, Array]]:
         """(X, y) for some rows at a time."""
-        arrow = _arrow()
+        arrow = arrow_package()
         columns = [*self.features, self.target]
         try:
             batches = _dataset(self.path).to_batches(columns=columns, batch_size=ROWS, batch_readahead=1, fragment_readahead=1)
@@ -98,40 +94,8 @@ class TableFile:
         return mean, np.where(spread > 0, spread, 1.0)
 
 
-def check_output(path: Path) -> None:
-    """Raise TableError if a table could not be written there."""
-    _format(path)
-    if not path.parent.is_dir():
-        raise TableError(f"there is no folder {path.parent} to write {path.name} to.")
-
-
-def write_blocks(path: Path, names: Sequence[str], blocks: Iterable[Sequence[Any]]) -> int:
-    """Write columns block by block to a CSV or Parquet file, whole or not at all; returns the number of rows."""
-    arrow = _arrow()
-    import pyarrow.csv
-    import pyarrow.parquet
-
-    kind = _format(path)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    rows, writer = 0, None
-    try:
-        for block in blocks:
-            batch = arrow.table({name: np.asarray(column) for name, column in zip(names, block, strict=True)})
-            if writer is None:
-                make: Callable[..., Any] = pyarrow.csv.CSVWriter if kind == "csv" else pyarrow.parquet.ParquetWriter
-                writer = make(str(partial), batch.schema)
-            writer.write_table(batch)
-            rows += batch.num_rows
-        if writer is not None:
-            writer.close()
-            partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-    return rows
-
-
 def _dataset(path: Path) -> Any:
-    arrow = _arrow()
+    arrow = arrow_package()
     import pyarrow.dataset
 
     if not path.exists():
@@ -148,11 +112,3 @@ def _format(path: Path) -> str:
     if found is None:
         raise TableError(f"{path}: only {', '.join(FORMATS)} files are known here (CSV also compressed, .csv.gz).")
     return found
-
-
-def _arrow() -> Any:
-    try:
-        import pyarrow
-    except ImportError as error:
-        raise ImportError("tables in files need one more package: pip install 'outmetric[tables]'") from error
-    return pyarrow

@@ -1,0 +1,117 @@
+"""Tables in binary formats: Parquet, Feather (Arrow) and NumPy's .npz. Declared sizes are checked before anything is read."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import zipfile
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+
+from outmetric.operators import Array
+from outmetric.tables.sources import TableError, arrow_package, check_names, check_room, shown
+
+# The rows of a pandas table that has other labels for them than numbers.
+PANDAS_INDEX = re.compile(r"__index_level_\d+__")
+
+
+def read_parquet(data: bytes, name: str) -> Any:
+    """A DataFrame from Parquet."""
+    arrow = arrow_package()
+    import pyarrow.parquet
+
+    schema = pyarrow.parquet.read_schema(arrow.BufferReader(data))
+    check_names(schema.names, name)
+    texts = [field.name for field in schema if arrow.types.is_string(field.type) or arrow.types.is_large_string(field.type)]
+    # Texts stay encoded at first, since a long one that is repeated takes no room in the file.
+    file = pyarrow.parquet.ParquetFile(arrow.BufferReader(data), read_dictionary=texts)
+    groups = [file.metadata.row_group(k) for k in range(file.metadata.num_row_groups)]
+    check_room(max(sum(group.total_byte_size for group in groups), 8.0 * file.metadata.num_rows * len(schema)), name)
+    return _frame(file.read(use_threads=False), name)
+
+
+def read_feather(data: bytes, name: str) -> Any:
+    """A DataFrame from Arrow's format of files (Feather) or streams."""
+    arrow = arrow_package()
+    buffer = arrow.BufferReader(data)
+    opened = arrow.ipc.open_file(buffer) if data.startswith(b"ARROW1") else arrow.ipc.open_stream(buffer)
+    check_names(opened.schema.names, name)
+    return _frame(opened.read_all(), name)
+
+
+def read_npz(data: bytes, name: str) -> Any:
+    """A DataFrame from arrays: the columns of X with the names feature_names, and each array of one dimension."""
+    arrow_package()
+    import pandas as pd
+
+    arrays = _arrays(data, name)
+    X = arrays.pop("X", None)
+    parts = []
+    if X is not None:
+        X = X[:, None] if X.ndim == 1 else X
+        names = arrays.pop("feature_names", np.array([f"x{k + 1}" for k in range(X.shape[-1])]))
+        if X.ndim != 2 or names.shape != X.shape[1:]:
+            raise TableError(f"{name}: X has the shape {X.shape} and feature_names {names.shape}; (n, d) and (d,) were expected.")
+        parts.append(pd.DataFrame(X, columns=[str(title) for title in names]))
+    odd = [f"{title} {array.shape}" for title, array in arrays.items() if array.ndim != 1]
+    if odd:
+        raise TableError(f"{name}: beside X, arrays must have one dimension, one value for each row; not so: {shown(odd)}.")
+    lengths = {title: len(array) for title, array in {**({} if X is None else {"X": X}), **arrays}.items()}
+    if len(set(lengths.values())) > 1:
+        raise TableError(f"{name}: the arrays have different numbers of rows: {shown([f'{k} {n}' for k, n in lengths.items()])}.")
+    parts.append(pd.DataFrame(arrays))
+    check_names([title for part in parts for title in part.columns], name)
+    return pd.concat(parts, axis=1)
+
+
+def _frame(table: Any, name: str) -> Any:
+    """An Arrow table as a DataFrame: decimals and columns without any value are numbers."""
+    arrow = arrow_package()
+    import pyarrow.compute as pc
+
+    table.validate(full=True)
+    columns = {}
+    for field, column in zip(table.schema, table.columns, strict=True):
+        kind = field.type
+        if PANDAS_INDEX.fullmatch(field.name):
+            continue
+        if arrow.types.is_null(kind) or arrow.types.is_decimal(kind):
+            column = column.cast(arrow.float64())
+        elif arrow.types.is_dictionary(kind) and _is_text(kind.value_type):
+            sizes = [pc.sum(pc.binary_length(chunk.dictionary).take(chunk.indices)).as_py() or 0 for chunk in column.chunks]
+            check_room(sum(sizes), name)
+            column = column.cast(arrow.large_string())
+        columns[field.name] = column
+    return arrow.table(columns).to_pandas()
+
+
+def _is_text(kind: Any) -> bool:
+    types = arrow_package().types
+    return bool(types.is_string(kind) or types.is_large_string(kind))
+
+
+def _arrays(data: bytes, name: str) -> dict[str, Array]:
+    """The arrays of an archive; never Python objects, which could be programs."""
+    arrays: dict[str, Array] = {}
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        titles = {entry: entry.filename.removesuffix(".npy") for entry in archive.infolist()}
+        check_names(list(titles.values()), name)
+        total = 0.0
+        for entry, title in titles.items():
+            with archive.open(entry) as stream:
+                version = npy.read_magic(stream)
+                shape, _, dtype = npy.read_array_header_1_0(stream) if version == (1, 0) else npy.read_array_header_2_0(stream)
+            if dtype.kind not in "biufcSUmM":
+                raise TableError(f"{name}: the array {title!r} holds {dtype}; only numbers and text can be read.")
+            size = math.prod(shape) * dtype.itemsize
+            if not 0 <= size <= entry.file_size:
+                raise TableError(f"{name}: the array {title!r} of shape {shape} should take {size} bytes; it is damaged.")
+            check_room(total := total + size, name)
+        for entry, title in titles.items():
+            with archive.open(entry) as stream:
+                array = npy.read_array(stream, allow_pickle=False)
+            arrays[title] = array.astype(array.dtype.newbyteorder("="), copy=False)
+    return arrays

@@ -1,0 +1,171 @@
+"""The bytes of a table: from a file or from standard input, unpacked, and never more of them than memory has room for."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import sys
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from outmetric import memory
+
+# What is read takes this many times its size at least, until it is a table.
+TIMES = 4
+# Where the system does not say how much memory is left.
+USUAL_MEMORY = 2.0**33
+BLOCK = 2**20
+TEXTS = {".csv": "csv", ".tsv": "tsv", ".txt": "csv", ".arff": "arff"}
+KINDS = {**TEXTS, ".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "feather", ".npz": "npz"}
+PACKINGS = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".xz": b"\xfd7zXZ\0", ".zst": b"\x28\xb5\x2f\xfd", ".zip": b"PK\3\4"}
+MAGIC = {b"PAR1": "parquet", b"ARROW1": "feather", b"\xff\xff\xff\xff": "feather"}
+
+
+class TableError(ValueError):
+    """A table that cannot be read, or not be used as it is; the message says what to do."""
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """The unpacked bytes of a table, what is known of their format ("text": nothing more), and a name for messages."""
+
+    name: str
+    kind: str
+    data: bytes
+
+
+def load(source: Path | str) -> Source:
+    """Read and unpack a file, or standard input for "-". Suffixes say the format; without one the content does."""
+    piped = str(source) == "-"
+    name = "standard input" if piped else str(source)
+    suffixes = [] if piped else [suffix.lower() for suffix in Path(source).suffixes]
+    kind, packing = _formats(name, suffixes)
+    with told(name):
+        with nullcontext(_standard_input()) if piped else Path(source).open("rb") as stream:
+            data = _bounded(stream, name)
+        if not data:
+            raise TableError(f"{name} is empty.")
+        if packing is not None and not data.startswith(PACKINGS[packing]):
+            raise TableError(f"{name} ends with {packing}, but its content does not begin like that; rename it or pack it again.")
+        packing = next((suffix for suffix, magic in PACKINGS.items() if data.startswith(magic)), None)
+        if packing == ".zip":
+            member, data = _unzip(data, name, kind)
+            kind = kind or _formats(name, [suffix.lower() for suffix in Path(member).suffixes])[0]
+        elif packing is not None:
+            data = _bounded(_unpacked(data, packing), name)
+    found = next((kind for magic, kind in MAGIC.items() if data.startswith(magic)), None)
+    if found and kind not in (None, found):
+        raise TableError(f"{name} is named like {kind}, but its content is {found}; rename it.")
+    return Source(name, kind or found or "text", data)
+
+
+@contextmanager
+def told(name: str, trouble: str = "cannot be read") -> Iterator[None]:
+    """Turn what libraries raise over damaged or hostile files, which has no common type, into a TableError."""
+    try:
+        yield
+    except (TableError, ImportError, BrokenPipeError):  # a closed pipe is nobody's fault, and the command line knows it
+        raise
+    except FileNotFoundError as error:
+        raise TableError(f"there is no file {name}.") from error
+    except MemoryError as error:
+        raise TableError(f"{name} {trouble}: memory does not suffice.") from error
+    except Exception as error:
+        told_by = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        reason = told_by.partition("\n")[0] or type(error).__name__
+        raise TableError(f"{name} {trouble}: {reason[:300]}") from error
+
+
+def check_room(n_bytes: float, name: str) -> None:
+    """Raise TableError for a table that takes more memory to read than there is."""
+    room = _room()
+    if n_bytes > room:
+        raise TableError(
+            f"{name} takes {n_bytes / 1e6:.3g} MB of memory or more to read; {room / 1e6:.3g} MB are left. Take fewer rows or "
+            "columns, or `outmetric embed`, which reads in blocks."
+        )
+
+
+def shown(names: Sequence[Any], at_most: int = 10) -> str:
+    """Some names or values for a message: in quotes, without control characters, not too long."""
+    texts = [repr(name if len(str(name)) <= 60 else f"{str(name)[:57]}...") for name in names[:at_most]]
+    return ", ".join(texts) + (f" and {len(names) - at_most} more" if len(names) > at_most else "")
+
+
+def check_names(names: Sequence[str], source: str) -> None:
+    """Raise TableError if two columns have the same name."""
+    seen: set[str] = set()
+    twice = list(dict.fromkeys(name for name in names if name in seen or seen.add(name)))  # type: ignore[func-returns-value]
+    if twice:
+        raise TableError(f"{source} has several columns named {shown(twice)}; rename them. (Is its first line the header?)")
+
+
+def arrow_package() -> Any:
+    """The package, or an error that says how to get it."""
+    try:
+        import pandas  # noqa: F401
+        import pyarrow
+    except ImportError as error:
+        raise ImportError("tables in files need two more packages: pip install 'outmetric[tables]' ({error})") from error
+    return pyarrow
+
+
+def _formats(name: str, suffixes: list[str]) -> tuple[str | None, str | None]:
+    """(format, packing) by suffix; None where the content must tell."""
+    packing = suffixes.pop() if suffixes and suffixes[-1] in PACKINGS else None
+    if not suffixes:
+        return None, packing
+    if suffixes[-1] in KINDS:
+        return KINDS[suffixes[-1]], packing
+    if packing is not None:  # such as results.2024.gz
+        return None, packing
+    raise TableError(
+        f"{name}: known are {', '.join(KINDS)}; those of text also with {', '.join(PACKINGS)}. Save it as one of these."
+    )
+
+
+def _standard_input() -> Any:
+    if sys.stdin is None:
+        raise TableError("standard input is closed; give the name of a file.")
+    return sys.stdin.buffer
+
+
+def _room() -> float:
+    available = memory.available_memory()
+    return USUAL_MEMORY if available is None else available
+
+
+def _bounded(stream: Any, name: str) -> bytes:
+    blocks, total, room = [], 0, _room()
+    while block := stream.read(BLOCK):
+        blocks.append(block)
+        total += len(block)
+        if TIMES * total > room:
+            check_room(TIMES * total, name)
+    return b"".join(blocks)
+
+
+def _unpacked(data: bytes, packing: str) -> Any:
+    if packing == ".zst":
+        arrow = arrow_package()
+        return arrow.CompressedInputStream(arrow.BufferReader(data), "zstd")
+    opened: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+    return opened[packing](io.BytesIO(data))
+
+
+def _unzip(data: bytes, name: str, kind: str | None) -> tuple[str, bytes]:
+    """Name and content of the one file in an archive; NumPy's own archives stay as they are."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = [entry for entry in archive.namelist() if not entry.endswith("/") and not entry.startswith("__MACOSX/")]
+        if kind == "npz" or (kind is None and members and all(entry.endswith(".npy") for entry in members)):
+            return "arrays.npz", data
+        if len(members) != 1:
+            raise TableError(f"{name} is an archive of {len(members)} files ({shown(members)}); unpack it and give one of them.")
+        with archive.open(members[0]) as stream:
+            return members[0], _bounded(stream, name)
