@@ -65,6 +65,8 @@ LAYERS = [
     "tables.blocks",
     "plots",
     "webmap",
+    "graphs",
+    "export",
     "paper.protocol",
     "paper.runner",
     "paper.statistics",
@@ -117,6 +119,7 @@ def test_mathematics_needs_numpy_and_scipy_only(module):
 
 def test_importing_the_library_imports_no_extra():
     code = "import sys, outmetric; print({m.split('.')[0] for m in sys.modules} & {'matplotlib', 'plotly', 'typer', 'cvxpy'})"
+    code = "import sys, outmetric; print({m.split('.')[0] for m in sys.modules} & {'matplotlib', 'typer', 'cvxpy', 'onnx'})"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "set()"
 
 
