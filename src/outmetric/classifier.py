@@ -326,7 +326,7 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
         return np.asarray(self.best_estimator_.transform(self._check_table(X, reset=False)))
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "fit_time_")
+        return hasattr(self, "committee_")
 
     def _facts(self) -> list[Fact]:
         preparations = len({candidate.preparation for candidate in self.candidates_})
@@ -342,9 +342,6 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
             *(Fact(f"map {place}", text) for place, text in enumerate(best, start=1)),
             Fact("time", f"{self.fit_time_:.1f} s"),
         ]
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "committee_")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

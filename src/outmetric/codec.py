@@ -49,6 +49,8 @@ from outmetric.objective import Terms
 from outmetric.operators import Array
 from outmetric.search import MetricSearchCV
 from outmetric.solvers import Status
+from outmetric.tables.columns import Columns
+from outmetric.tabular import TableModel
 from outmetric.training import Record
 
 Node = Any  # what JSON can hold
@@ -60,7 +62,8 @@ CLASSES: dict[str, type] = {
         *(FixedKernelMetric, LearnedKernelMetric, MetricSearchCV, MetricClassifier, FeatureWeights, Candidate, Member),
         *(lmnn.LMNN, lmnn.KernelLMNN, itml.ITML, itml.KernelITML),
         *(OutputMetric, LinearMetric, Terms, Record, projections.Sweep),
-        *(kernels.Scalar, kernels.Separable, kernels.Diagonal, kernels.Precomputed),
+        *(Columns, TableModel),
+        *(kernels.Spectrum, kernels.WeightedDegree, kernels.Scalar, kernels.Separable, kernels.Diagonal, kernels.Precomputed),
         *(Pipeline, ColumnTransformer, SimpleImputer, MissingIndicator, OneHotEncoder, OrdinalEncoder, PCA, VarianceThreshold),
         *(StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler, Normalizer, PowerTransformer, QuantileTransformer),
         *(KNeighborsClassifier, KNeighborsRegressor),

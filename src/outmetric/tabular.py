@@ -28,7 +28,11 @@ NEIGHBOURS = (1, 3, 5, 9, 15, 25)
 # What --tune tries; what is set by hand is left alone.
 GRIDS = {"fixed": {**FINE, "metric_ridge": [0.3, 3.0]}, "learned": FINE}
 # For real targets each candidate is fitted on its own.
-REAL_GRID = {"bandwidth": ["0.5*median", "1*median", "2*median"], "regression_weight": [0.03, 0.3, 3.0], "collocation_weight": [0.0]}
+REAL_GRID = {
+    "bandwidth": ["0.5*median", "1*median", "2*median"],
+    "regression_weight": [0.03, 0.3, 3.0],
+    "collocation_weight": [0.0],
+}
 FOLDS = 5
 
 
@@ -100,15 +104,24 @@ class TableModel:
             raise TableError(f"{name!r} is neither a file nor the name of a row that the model was learned from.")
         return np.asarray(self.coordinates[found[0]])
 
+    def example(self) -> Any:
+        """A table of one row with the right kinds of columns."""
+        import pandas as pd
+
+        return pd.DataFrame({name: [0.0 if kind == "number" else ""] for name, kind in self._kinds.items()})
+
+    @property
+    def _kinds(self) -> dict[str, str]:
+        return dict(zip(self.columns.features, self.columns.kinds, strict=True))
+
     def facts(self) -> dict[str, Any]:
         """What there is to say about the model, for people and programs."""
-        kinds = self.columns.kinds
         found: dict[str, Any] = {
             "model": type(self.estimator).__name__,
             "target": self.columns.target,
             "rows": len(self.coordinates),
             "components": self.coordinates.shape[1],
-            "features": dict(zip(self.columns.features, kinds, strict=True)),
+            "features": self._kinds,
             "identifier": self.columns.identifier,
         }
         if self.classes is not None:
@@ -118,6 +131,14 @@ class TableModel:
         if score is not None:
             found["cross-validated log-likelihood"] = float(score)
         return found
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A fitted model, and whether an interrupt ended the search for it."""
+
+    model: TableModel
+    interrupted: bool
 
 
 def fit_table(
@@ -133,7 +154,7 @@ def fit_table(
     tell: Tell | None = None,
     keep_best: bool = False,
     source: str = "the table",
-) -> TableModel:
+) -> Outcome:
     """Learn from a table.
 
     Parameters
@@ -167,6 +188,7 @@ def fit_table(
         estimator: Any = MetricClassifier(time_budget=time_budget, random_state=seed, n_jobs=n_jobs, verbose=tell or False)
     else:
         estimator = _estimator(X, y, columns, kind, tune or kind == "auto", settings, seed, n_jobs, tell)
+    interrupted = False
     try:
         estimator.fit(X, y)
     except KeyboardInterrupt:
@@ -176,6 +198,7 @@ def fit_table(
             estimator.finish(X, y)
         except NotFittedError:
             raise KeyboardInterrupt from None
+        interrupted = True
     mapping = estimator
     if isinstance(estimator, GridSearchCV):
         estimator = estimator.best_estimator_
@@ -183,7 +206,8 @@ def fit_table(
     else:
         estimator.set_params(verbose=False)
     names = np.arange(1, len(X) + 1) if columns.identifier is None else _names(frame[columns.identifier])
-    return TableModel(columns, estimator, mapping, names, y, np.asarray(mapping.transform(X), dtype=np.float64))
+    model = TableModel(columns, estimator, mapping, names, y, np.asarray(mapping.transform(X), dtype=np.float64))
+    return Outcome(model, interrupted)
 
 
 def _estimator(
@@ -223,4 +247,4 @@ def _folds(y: Array) -> int:
 
 
 def _names(column: Any) -> Array:
-    return np.asarray(["" if value is None or value != value else str(value) for value in column.tolist()])  # noqa: PLR0124
+    return np.asarray(["" if value is None or value != value else str(value) for value in column.tolist()])

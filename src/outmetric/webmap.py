@@ -20,7 +20,7 @@ import numpy as np
 from sklearn.utils import check_array
 
 from outmetric.operators import Array
-from outmetric.plots import COLOURS
+from outmetric.plots.canvas import COLOURS
 
 # Whole numbers beyond this are not exact in a browser.
 LARGEST_WHOLE = 2**53

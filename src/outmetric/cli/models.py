@@ -1,0 +1,318 @@
+"""Commands that make models from tables and use them: fit, transform, predict, neighbors, distance, inspect, export."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from outmetric.cli.terminal import (
+    AsJson,
+    Data,
+    Decimal,
+    Delimiter,
+    Encoding,
+    Identifier,
+    Jobs,
+    LeaveOut,
+    Output,
+    Reading,
+    Seed,
+    Target,
+    TimeBudget,
+    check_file,
+    give,
+    give_json,
+    names_in,
+    progress,
+    talk,
+    told,
+)
+from outmetric.operators import Array
+from outmetric.storage import load, save
+from outmetric.tables import TableError, check_columns, check_output
+from outmetric.tabular import TableModel, fit_table
+
+Model = Annotated[Path, typer.Argument(help="A model that `outmetric fit` wrote.")]
+
+
+class Kind(StrEnum):
+    """Which model is fitted."""
+
+    AUTO = "auto"
+    FIXED = "fixed"
+    LEARNED = "learned"
+
+
+@told
+def fit(
+    data: Data,
+    target: Target,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the model goes, of any name.")],
+    model: Annotated[
+        Kind, typer.Option(help="auto chooses everything; fixed and learned are models 1 and 2 of the paper.")
+    ] = Kind.AUTO,
+    tune: Annotated[
+        bool, typer.Option("--tune", help="Choose bandwidth and weights of fixed or learned by cross-validation.")
+    ] = False,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of fixed or learned; several times.")
+    ] = None,
+    keep_best: Annotated[bool, typer.Option("--keep-best", help="After Ctrl-C write the best model found so far.")] = False,
+    identifier: Identifier = None,
+    leave_out: LeaveOut = "",
+    time_budget: TimeBudget = None,
+    seed: Seed = 0,
+    jobs: Jobs = None,
+    encoding: Encoding = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    as_json: AsJson = False,
+) -> None:
+    """Learn a metric from a table, and write the model to a file.
+
+    Columns of numbers and of categories are used, gaps and all. The file is safe to load, also for others: it holds no code.
+
+    \b
+    outmetric fit cars.csv --target origin -o cars.model
+    outmetric fit cars.csv -t origin -o cars.model --leave-out name,year
+    outmetric fit cars.csv -t origin -o cars.model --time-budget 20
+    outmetric fit cars.csv -t origin -o cars.model --model learned --tune
+    outmetric fit cars.csv -t origin -o cars.model --model fixed --set bandwidth=2
+    grep -v 1971 cars.csv | outmetric fit - -t origin -o cars.model
+    """
+    check_file(output, ())
+    given = _settings(settings or [])
+    frame = Reading(encoding, delimiter, decimal).read(data)
+    columns = check_columns(frame, target, leave_out=names_in(leave_out), identifier=identifier, source=data)
+    with progress() as tell:
+        fitted = fit_table(
+            frame,
+            columns,
+            kind=model.value,
+            tune=tune,
+            settings=given,
+            time_budget=time_budget,
+            seed=seed,
+            n_jobs=jobs,
+            tell=tell,
+            keep_best=keep_best,
+            source=data,
+        )
+    save(fitted.model, output)
+    facts = fitted.model.facts()
+    talk(f"{facts['rows']} rows, {len(facts['features'])} features, {facts['components']} components: {output}")
+    if as_json:
+        give_json({"file": str(output), **facts})
+    if fitted.interrupted:
+        talk("stopped; the model is the best of what was tried until then.")
+        raise KeyboardInterrupt
+
+
+@told
+def transform(
+    model: Model,
+    data: Data,
+    output: Output = "-",
+    encoding: Encoding = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    as_json: AsJson = False,
+) -> None:
+    """Coordinates of rows, in which Euclidean distance is the learned metric.
+
+    \b
+    outmetric transform cars.model new-cars.csv -o coordinates.csv
+    """
+    check_output(output)
+    fitted = _load(model)
+    frame = Reading(encoding, delimiter, decimal).read(data)
+    coordinates = fitted.transform(frame, data)
+    give({**_row_names(fitted, frame), **_axes(coordinates)}, output, as_json)
+
+
+@told
+def predict(
+    model: Model,
+    data: Data,
+    output: Output = "-",
+    encoding: Encoding = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    as_json: AsJson = False,
+) -> None:
+    """The class of each row with the probabilities of all classes, or its number.
+
+    \b
+    outmetric predict cars.model new-cars.csv
+    outmetric predict cars.model new-cars.csv --json | jq '.[0].prediction'
+    """
+    check_output(output)
+    fitted = _load(model)
+    frame = Reading(encoding, delimiter, decimal).read(data)
+    found = {**_row_names(fitted, frame), "prediction": fitted.predict(frame, data)}
+    if fitted.classes is not None:
+        shares = fitted.predict_proba(frame, data)
+        found |= {f"probability of {name}": share for name, share in zip(fitted.classes, shares.T, strict=True)}
+    give(found, output, as_json)
+
+
+@told
+def neighbors(
+    model: Model,
+    query: Data,
+    k: Annotated[int, typer.Option("-k", min=1, help="How many.")] = 5,
+    output: Output = "-",
+    encoding: Encoding = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    as_json: AsJson = False,
+) -> None:
+    """The nearest rows, of those that the model was learned from, with their distances and labels.
+
+    \b
+    outmetric neighbors cars.model my-car.csv -k 3
+    """
+    check_output(output)
+    fitted = _load(model)
+    frame = Reading(encoding, delimiter, decimal).read(query)
+    distances, rows = fitted.neighbors(fitted.transform(frame, query), k)
+    ((name, queries),) = _row_names(fitted, frame).items()
+    found = {
+        name: np.repeat(queries, k),
+        "rank": np.tile(np.arange(1, k + 1), len(queries)),
+        "neighbor": fitted.names[rows].ravel(),
+        "distance": distances.ravel(),
+        str(fitted.columns.target): fitted.targets[rows].ravel(),
+    }
+    give(found, output, as_json)
+
+
+@told
+def distance(
+    model: Model,
+    a: Annotated[str, typer.Argument(help="A table, or the name of a row that the model was learned from.")],
+    b: Annotated[str, typer.Argument(help="Likewise. Tables are compared row by row; a single row with each of the other's.")],
+    output: Output = "-",
+    encoding: Encoding = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    as_json: AsJson = False,
+) -> None:
+    """The learned distance of rows.
+
+    \b
+    outmetric distance cars.model 12 57
+    outmetric distance cars.model my-car.csv new-cars.csv
+    """
+    check_output(output)
+    fitted = _load(model)
+    reading = Reading(encoding, delimiter, decimal)
+    (names_a, one), (names_b, other) = (_places(fitted, given, reading) for given in (a, b))
+    if len(one) != len(other) and 1 not in (len(one), len(other)):
+        raise TableError(f"{a} has {len(one)} rows and {b} has {len(other)}; give as many in both, or one in either.")
+    lengths = np.linalg.norm(one - other, axis=1)
+    found = {"a": np.broadcast_to(names_a, len(lengths)), "b": np.broadcast_to(names_b, len(lengths)), "distance": lengths}
+    give(found, output, as_json)
+
+
+@told
+def inspect(model: Model, as_json: AsJson = False) -> None:
+    """What a model is, what it was learned from, and how well it did.
+
+    \b
+    outmetric inspect cars.model
+    """
+    fitted = _load(model)
+    facts = fitted.facts()
+    if as_json:
+        give_json({"file": str(model), "bytes": model.stat().st_size, **facts})
+        return
+    table = Table(show_header=False, box=None)
+    for name, value in facts.items():
+        table.add_row(name, _shown(value))
+    table.add_row("file", f"{model}, {model.stat().st_size / 1e6:.2f} MB")
+    console = Console()
+    console.print(table)
+    if hasattr(fitted.estimator, "summary"):
+        console.print()
+        print(fitted.estimator.summary())
+
+
+@told
+def export(
+    model: Model,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the ONNX model goes.")],
+) -> None:
+    """Write a model in the ONNX format, for programs in other languages.
+
+    \b
+    outmetric export cars.model -o cars.onnx
+    """
+    from outmetric.export import to_onnx
+
+    check_file(output, (".onnx",))
+    fitted = _load(model)
+    content = to_onnx(fitted.estimator, fitted.example()).SerializeToString()
+    partial = output.with_name(f".{output.name}.part")
+    try:
+        partial.write_bytes(content)
+        partial.replace(output)
+    finally:
+        partial.unlink(missing_ok=True)
+    talk(f"{len(content) / 1e6:.2f} MB: {output}")
+
+
+def _load(path: Path) -> TableModel:
+    found = load(path)
+    if not isinstance(found, TableModel):
+        raise TableError(f"{path} holds a {type(found).__name__} without a table; the command takes models of `outmetric fit`.")
+    return found
+
+
+def _settings(given: list[str]) -> dict[str, Any]:
+    """NAME=VALUE pairs; values are JSON where they can be, otherwise text."""
+    found = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise TableError(f"--set {text} must be NAME=VALUE, such as --set bandwidth=1.5.")
+        try:
+            found[name] = json.loads(value)
+        except json.JSONDecodeError:
+            found[name] = None if value == "None" else value
+    return found
+
+
+def _row_names(fitted: TableModel, frame: Any) -> dict[str, Any]:
+    """How the rows of a table are called: by the model's identifier if they have it, else by number."""
+    identifier = fitted.columns.identifier
+    if identifier is not None and identifier in frame.columns:
+        return {identifier: frame[identifier].astype(str).to_numpy()}
+    return {"row": np.arange(1, len(frame) + 1)}
+
+
+def _axes(coordinates: Array) -> dict[str, Array]:
+    return {f"x{k + 1}": column for k, column in enumerate(coordinates.T)}
+
+
+def _places(fitted: TableModel, given: str, reading: Reading) -> tuple[Array, Array]:
+    """Names and coordinates of the rows of a table, or of one known row."""
+    if given != "-" and not Path(given).exists():
+        return np.array([given]), fitted.row(given)[None]
+    frame = reading.read(given)
+    ((_, names),) = _row_names(fitted, frame).items()
+    return np.asarray(names).astype(str), fitted.transform(frame, given)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        some = [f"{name} ({item})" for name, item in list(value.items())[:12]]
+        return ", ".join(some) + (f", and {len(value) - 12} more" if len(value) > 12 else "")
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,159 @@
+"""Commands that repeat the paper's experiments: paper run, status, report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, get_args
+
+import typer
+from joblib.externals.loky.process_executor import TerminatedWorkerError
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from outmetric.cli.terminal import INTERRUPTED, talk
+from outmetric.datasets import DataError
+from outmetric.paper import protocol, report, runner
+from outmetric.paper.protocol import Trial
+from outmetric.paper.runner import Result, State, Store
+
+paper = typer.Typer(no_args_is_help=True, help="Repeat the experiments of the paper.")
+
+Folder = Annotated[Path, typer.Option("--folder", "-f", help="Where trials are kept and the report is written.")]
+Datasets = Annotated[str | None, typer.Option(help="Data sets, with commas between them. Default: the paper's eight.")]
+Methods = Annotated[str | None, typer.Option(help="Methods, with commas between them. Default: all.")]
+Fractions = Annotated[str | None, typer.Option(help="Shares for training, with commas between them. Default: 0.1,0.5.")]
+Repeats = Annotated[int | None, typer.Option(min=1, help="Random splits. Default: 20.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Embedded data, the paper's methods, 2 splits: minutes, no download.")]
+Known = Annotated[Path | None, typer.Option(help="A table of results from an earlier run (results.csv); they are not run again.")]
+
+
+def _plan(datasets: str | None, methods: str | None, fractions: str | None, repeats: int | None, quick: bool) -> list[Trial]:
+    usual_sets, usual_methods, usual_repeats = protocol.PAPER_SETS, tuple(protocol.METHODS), protocol.REPEATS
+    if quick:
+        usual_sets, usual_methods, usual_repeats = protocol.QUICK_SETS, protocol.PAPER_METHODS, 2
+    try:
+        return protocol.plan(
+            datasets.split(",") if datasets else list(usual_sets),
+            methods.split(",") if methods else list(usual_methods),
+            [float(fraction) for fraction in fractions.split(",")] if fractions else protocol.FRACTIONS,
+            repeats or usual_repeats,
+        )
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def _store(folder: Path, known: Path | None) -> Store:
+    try:
+        return Store(folder, known)
+    except (OSError, ValueError) as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+@paper.command("run")
+def run(
+    folder: Folder = Path("outmetric-paper"),
+    datasets: Datasets = None,
+    methods: Methods = None,
+    fractions: Fractions = None,
+    repeats: Repeats = None,
+    quick: Quick = False,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes.")] = 1,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder with the UCI files; otherwise they are downloaded.")] = None,
+    dask: Annotated[str | None, typer.Option(help="Address of a Dask scheduler to run on.")] = None,
+    known: Known = None,
+) -> None:
+    """Run the trials that are not done yet, then write the report.
+
+    A run can be stopped at any time; the same command goes on where it was. Failed trials are tried again. For example:
+
+    outmetric paper run --quick --jobs 2
+
+    outmetric paper run --data-dir uci --datasets robot,pima --methods method1,method2,svm --repeats 5
+    """
+    trials, store = _plan(datasets, methods, fractions, repeats, quick), _store(folder, known)
+    try:
+        store.prepare()
+    except OSError as error:
+        raise typer.BadParameter(f"results cannot be kept in {folder}: {error}") from error
+    states = {trial: store.read(trial)[0] for trial in trials}
+    for state, text in (("damaged", "damaged or edited"), ("outdated", "from another protocol"), ("failed", "failed before")):
+        names = [trial.name for trial, found in states.items() if found == state]
+        if names:
+            talk(f"{len(names)} trials are {text} and run again: {', '.join(names[:5])}{' ...' if names[5:] else ''}")
+    left = [trial for trial in trials if states[trial] != "done"]
+    talk(f"{len(trials) - len(left)} of {len(trials)} trials are done.")
+    failed = []
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task("trials", total=len(left))
+
+        def tell(result: Result) -> None:
+            progress.update(task, advance=1, description=result.trial.name)
+            if result.error:
+                failed.append(result)
+
+        try:
+            runner.run(left, store, jobs=jobs, data_dir=data_dir, dask=dask, on_result=tell)
+        except (DataError, ImportError) as error:
+            raise typer.BadParameter(str(error)) from error
+        except (OSError, TerminatedWorkerError) as error:
+            talk(f"{type(error).__name__}: {error}\nWhat is finished is kept, and the same command goes on from here.")
+            raise typer.Exit(1) from None
+        except KeyboardInterrupt:
+            talk("stopped; what is finished is kept, and the same command goes on from here.")
+            raise typer.Exit(INTERRUPTED) from None
+    for result in failed[:3]:
+        talk(f"{result.trial.name} failed:\n{result.error}")
+    _report(trials, store, data_dir)
+    if failed:
+        talk(f"{len(failed)} trials failed; run again to retry them.")
+        raise typer.Exit(1)
+
+
+@paper.command("status")
+def status(
+    folder: Folder = Path("outmetric-paper"),
+    datasets: Datasets = None,
+    methods: Methods = None,
+    fractions: Fractions = None,
+    repeats: Repeats = None,
+    quick: Quick = False,
+    known: Known = None,
+) -> None:
+    """Tell how many trials of each method are done, failed and missing."""
+    trials, store = _plan(datasets, methods, fractions, repeats, quick), _store(folder, known)
+    counts: dict[str, Counter[str]] = {}
+    for trial in trials:
+        counts.setdefault(trial.method, Counter())[store.read(trial)[0]] += 1
+    states = get_args(State)
+    table = Table("method", *states)
+    for method, found in counts.items():
+        table.add_row(method, *(str(found[state]) for state in states))
+    Console().print(table)
+
+
+@paper.command("report")
+def write_report(
+    folder: Folder = Path("outmetric-paper"),
+    datasets: Datasets = None,
+    methods: Methods = None,
+    fractions: Fractions = None,
+    repeats: Repeats = None,
+    quick: Quick = False,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder with the UCI files, for the maps of Robot.")] = None,
+    known: Known = None,
+) -> None:
+    """Write the report on what is done: report.html, report.md, results.csv and the figures."""
+    _report(_plan(datasets, methods, fractions, repeats, quick), _store(folder, known), data_dir)
+
+
+def _report(trials: list[Trial], store: Store, data_dir: Path | None) -> None:
+    results = store.results(trials)
+    if not results:
+        talk("nothing is done yet; see: outmetric paper run --help")
+        raise typer.Exit(1)
+    written = report.write(results, store.folder, data_dir, store.everything())
+    print(written.summary)
+    print(f"report: {written.page}\npictures: {', '.join(str(path) for path in written.pictures)}")
