@@ -247,7 +247,7 @@ class Reader:
         self.used: set[str] = set()
         self._made: list[Any] = []
         self._kinds: dict[str, Callable[[Any], Any]] = {
-            "float": {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}.__getitem__,
+            "float": {"nan": np.nan, "inf": math.inf, "-inf": -math.inf}.__getitem__,
             "number": self._number,
             "tuple": lambda content: tuple(self._values(content)),
             "dict": self._dict,

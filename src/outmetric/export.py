@@ -204,7 +204,10 @@ REPLACED: dict[type, _Step] = {
         "OutmetricSimpleImputer",
         graphs.imputed,
         _imputed_width,
-        suits=lambda model: model.missing_values is np.nan and not any(isinstance(value, str) for value in model.statistics_),
+        suits=lambda model: (
+            model.missing_values != model.missing_values  # NaN
+            and not any(isinstance(value, str) for value in model.statistics_)
+        ),
     ),
     OneHotEncoder: _Step(
         "OutmetricOneHotEncoder",

@@ -89,7 +89,8 @@ def told(command: Callable[..., None]) -> Callable[..., None]:
 def progress() -> Iterator[Callable[[int, int, str], None]]:
     """A function (done, total, text) that moves a bar on stderr, which disappears in the end."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("reading", total=None)
 
         def tell(done: int, total: int, text: str) -> None:

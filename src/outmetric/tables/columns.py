@@ -232,8 +232,9 @@ def _text(column: Any) -> Any:
     def text(value: Any) -> str:
         return f"{value:.0f}" if isinstance(value, float | np.floating) and float(value).is_integer() else str(value)
 
-    values = column.astype(object).where(column.notna(), np.nan)
-    return pd.Series([value if value is np.nan else text(value) for value in values], index=column.index, dtype=object)
+    given = column.notna().to_numpy()
+    values = [text(value) if known else np.nan for value, known in zip(column.astype(object), given, strict=True)]
+    return pd.Series(values, index=column.index, dtype=object)
 
 
 def _holds_classes(column: Any, source: str) -> bool:
