@@ -32,11 +32,13 @@ def test_the_demo(tmp_path):
     assert accuracies["model 2, 9 components"] > 95
 
 
-@pytest.mark.parametrize("picture", ["nowhere/maps.png", "maps.txt"])
-def test_a_place_that_cannot_hold_the_picture_is_refused_at_once(picture, tmp_path):
+@pytest.mark.parametrize(
+    ("picture", "message"), [("nowhere/maps.png", "existing folder"), ("maps.txt", "must end with one of .png")]
+)
+def test_a_place_that_cannot_hold_the_picture_is_refused_at_once(picture, message, tmp_path):
     result = CliRunner().invoke(cli.app, ["demo", "--picture", str(tmp_path / picture)])
     assert result.exit_code == 2
-    assert "existing folder" in result.stderr
+    assert message in result.stderr
     assert "fitting" not in result.stderr
 
 

@@ -1,0 +1,429 @@
+"""Do the commands do on people's own tables what they say, and end well when that cannot be done?"""
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import onnxruntime
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import RepeatedStratifiedKFold
+from sklearn.pipeline import make_pipeline
+from typer.testing import CliRunner
+
+import outmetric
+from outmetric import cli, comparison
+from outmetric.classifier import MetricClassifier, table_encoder
+from outmetric.paper.protocol import METHODS
+
+mpl.use("Agg")
+
+ROWS = 90
+
+
+def cars():
+    """A table with numbers, categories, gaps and names."""
+    rng = np.random.default_rng(0)
+    kind = np.arange(ROWS) % 3
+    frame = pd.DataFrame(
+        {
+            "name": [f"car {number}" for number in range(ROWS)],
+            "weight": 3300 - 500 * kind + rng.normal(0, 200, ROWS),
+            "power": 130 - 20 * kind + rng.normal(0, 15, ROWS),
+            "fuel": rng.choice(["petrol", "diesel"], ROWS),
+            "origin": np.array(["usa", "europe", "japan"])[kind],
+        }
+    )
+    frame.loc[::17, "power"] = np.nan
+    frame.loc[::23, "fuel"] = None
+    return frame
+
+
+def run(*arguments, text=None):
+    """The command's (exit code, stdout, stderr)."""
+    result = CliRunner().invoke(cli.app, [str(argument) for argument in arguments], input=text)
+    trouble = result.exception
+    assert trouble is None or isinstance(trouble, SystemExit), repr(trouble)
+    return result.exit_code, result.stdout, result.stderr
+
+
+def done(*arguments, text=None):
+    """The stdout of a command that must succeed."""
+    code, output, talk = run(*arguments, text=text)
+    assert code == 0, talk
+    return output
+
+
+def rows_of(output):
+    return list(csv.DictReader(io.StringIO(output)))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Tables and a model of one of them."""
+    place = tmp_path_factory.mktemp("cars")
+    cars().to_csv(place / "cars.csv", index=False)
+    cars()[:7].drop(columns="origin").to_csv(place / "new.csv", index=False)
+    arguments = ("--id", "name", "--time-budget", 0.1)
+    done("fit", place / "cars.csv", "--target", "origin", "-o", place / "cars.model", *arguments)
+    return place
+
+
+@pytest.fixture(scope="module")
+def model(folder):
+    return outmetric.load(folder / "cars.model")
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+def test_the_model_is_the_one_of_the_library(model):
+    expected = MetricClassifier(time_budget=0.1, random_state=0)
+    X = cars().drop(columns=["name", "origin"])
+    X["fuel"] = X["fuel"].astype(object).where(X["fuel"].notna(), np.nan)
+    np.testing.assert_array_equal(model.predict_proba(cars()), expected.fit(X, cars()["origin"]).predict_proba(X))
+    assert model.columns.features == ("weight", "power", "fuel")
+    assert model.columns.kinds == ("number", "number", "category")
+
+
+def test_predict(folder, model):
+    found = rows_of(done("predict", folder / "cars.model", folder / "new.csv"))
+    new = pd.read_csv(folder / "new.csv")
+    assert [row["name"] for row in found] == new["name"].tolist()
+    assert [row["prediction"] for row in found] == model.predict(new).tolist()
+    shares = [[float(row[f"probability of {name}"]) for name in model.classes] for row in found]
+    np.testing.assert_array_equal(shares, model.predict_proba(new))
+
+
+def test_transform(folder, model, tmp_path):
+    done("transform", folder / "cars.model", folder / "new.csv", "-o", tmp_path / "coordinates.parquet")
+    found = pd.read_parquet(tmp_path / "coordinates.parquet")
+    np.testing.assert_array_equal(found[["x1", "x2"]], model.transform(pd.read_csv(folder / "new.csv")))
+    records = json.loads(done("transform", folder / "cars.model", folder / "new.csv", "--json"))
+    assert records == found.to_dict("records")
+
+
+def test_columns_may_come_in_any_order_and_with_others(folder, model):
+    new = pd.read_csv(folder / "new.csv")
+    text = new[["fuel", "name", "weight", "power"]].assign(more=1).to_csv(index=False)
+    found = rows_of(done("transform", folder / "cars.model", "-", text=text))
+    np.testing.assert_array_equal([float(row["x1"]) for row in found], model.transform(new)[:, 0])
+
+
+def test_neighbors_are_the_nearest_rows_of_the_table(folder, model):
+    found = rows_of(done("neighbors", folder / "cars.model", folder / "new.csv", "-k", 3))
+    places, new = model.transform(cars()), model.transform(pd.read_csv(folder / "new.csv"))
+    distances = np.linalg.norm(new[:, None] - places[None], axis=2)
+    np.testing.assert_allclose([float(row["distance"]) for row in found], np.sort(distances)[:, :3].ravel(), atol=1e-12)
+    for row in found:
+        number = cars()["name"].tolist().index(row["neighbor"])
+        query = cars()["name"].tolist().index(row["name"])
+        assert float(row["distance"]) == pytest.approx(distances[query, number], abs=1e-12)
+        assert row["origin"] == cars()["origin"][number]
+    assert [row["rank"] for row in found[:3]] == ["1", "2", "3"]
+
+
+def test_distances_between_rows_and_tables(folder, model):
+    places, new = model.transform(cars()), model.transform(pd.read_csv(folder / "new.csv"))
+    (one,) = json.loads(done("distance", folder / "cars.model", "car 3", "car 8", "--json"))
+    assert one["distance"] == pytest.approx(np.linalg.norm(places[3] - places[8]))
+    found = rows_of(done("distance", folder / "cars.model", folder / "new.csv", "car 8"))
+    np.testing.assert_allclose([float(row["distance"]) for row in found], np.linalg.norm(new - places[8], axis=1))
+    assert [row["b"] for row in found] == ["car 8"] * 7
+    found = rows_of(done("distance", folder / "cars.model", folder / "new.csv", folder / "new.csv"))
+    assert {float(row["distance"]) for row in found} == {0.0}
+
+
+def test_distances_that_do_not_make_pairs(folder):
+    code, _, talk = run("distance", folder / "cars.model", folder / "new.csv", folder / "cars.csv")
+    assert (code, "7 rows and" in talk, "has 90" in talk) == (2, True, True)
+    code, _, talk = run("distance", folder / "cars.model", "car 3", "nothing")
+    assert (code, "'nothing' is neither a file nor the name of a row" in talk) == (2, True)
+
+
+def test_inspect(folder):
+    facts = json.loads(done("inspect", folder / "cars.model", "--json"))
+    assert facts["classes"] == {"europe": 30, "japan": 30, "usa": 30}
+    assert facts["features"] == {"weight": "number", "power": "number", "fuel": "category"}
+    assert facts["bytes"] == (folder / "cars.model").stat().st_size
+    text = done("inspect", folder / "cars.model")
+    assert "europe (30)" in text
+    assert "maps vote" in text
+
+
+def test_export(folder, model, tmp_path):
+    done("export", folder / "cars.model", "-o", tmp_path / "cars.onnx")
+    new = pd.read_csv(folder / "new.csv")
+    session = onnxruntime.InferenceSession(tmp_path / "cars.onnx")
+    feeds = {name: new[[name]].to_numpy(np.float64) for name in ("weight", "power")}
+    feeds["fuel"] = new[["fuel"]].astype(object).fillna("").to_numpy()
+    label, shares = session.run(None, feeds)
+    assert label.tolist() == model.predict(new).tolist()
+    np.testing.assert_allclose(shares, model.predict_proba(new), atol=1e-6)
+
+
+def test_settings_are_used(folder, tmp_path):
+    settings = ("--set", "bandwidth=0.5*median", "--set", "regression_weight=7", "--set", "n_components=1", "--seed", 5)
+    done("fit", folder / "cars.csv", "-t", "origin", "-o", tmp_path / "a", "--leave-out", "name", "--model", "learned", *settings)
+    search = outmetric.load(tmp_path / "a").estimator
+    metric = search.best_estimator_[-1]
+    assert isinstance(metric, outmetric.LearnedKernelMetric)
+    assert (metric.bandwidth, metric.regression_weight, metric.n_components, metric.random_state) == ("0.5*median", 7, 1, 5)
+    assert len({str(params) for params in search.cv_results_["params"]}) == 6  # numbers of neighbours only
+    done("fit", folder / "cars.csv", "-t", "origin", "-o", tmp_path / "b", "--leave-out", "name", "--model", "fixed")
+    assert isinstance(outmetric.load(tmp_path / "b").estimator.best_estimator_[-1], outmetric.FixedKernelMetric)
+
+
+def test_tuning_leaves_what_is_set_alone(folder, tmp_path):
+    arguments = ("--leave-out", "name", "--model", "learned", "--tune", "--set", "regression_weight=7", "--json")
+    facts = json.loads(done("fit", folder / "cars.csv", "-t", "origin", "-o", tmp_path / "a", *arguments))
+    search = outmetric.load(tmp_path / "a").estimator
+    assert set(search.best_params_) == {"metric__bandwidth", "metric__collocation_weight"}
+    assert search.best_estimator_[-1].regression_weight == 7
+    assert facts["cross-validated log-likelihood"] == search.best_score_
+
+
+def test_real_targets(folder, tmp_path):
+    done("fit", folder / "cars.csv", "-t", "weight", "-o", tmp_path / "a", "--leave-out", "name")
+    predicted = np.array([float(row["prediction"]) for row in rows_of(done("predict", tmp_path / "a", folder / "cars.csv"))])
+    assert np.corrcoef(predicted, cars()["weight"])[0, 1] > 0.8
+    assert rows_of(done("neighbors", tmp_path / "a", folder / "cars.csv", "-k", 1))[0]["weight"] == str(cars()["weight"][0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--set", "bandwith=1", "--model", "learned"), "has no setting 'bandwith'"),
+        (("--set", "bandwidth", "--model", "learned"), "must be NAME=VALUE"),
+        (("--set", "bandwidth=-1", "--model", "learned"), "bandwidth must be a positive number"),
+        (("--set", "bandwidth=1"), "chooses all settings itself"),
+        (("--tune",), "chooses all settings itself"),
+    ],
+)
+def test_settings_that_cannot_be(folder, tmp_path, arguments, message):
+    code, output, talk = run("fit", folder / "cars.csv", "-t", "origin", "-o", tmp_path / "a", "--leave-out", "name", *arguments)
+    assert (code, output) == (2, "")
+    assert message in talk
+    assert not os.listdir(tmp_path)
+
+
+def test_evaluate_agrees_with_scikit_learn(folder, tmp_path):
+    arguments = ("--leave-out", "name", "--time-budget", 0.1, "--folds", 3, "--repeats", 2, "--seed", 1)
+    picture = tmp_path / "accuracy.png"
+    found = json.loads(done("evaluate", folder / "cars.csv", "-t", "origin", *arguments, "--json", "--picture", picture))
+    by_name = {record["method"]: record for record in found}
+    assert list(by_name) == ["MetricClassifier", "Euclidean k-NN", "NCA", "RBF-SVM"]
+    X, y = cars().drop(columns=["name", "origin"]), cars()["origin"].to_numpy()
+    X["fuel"] = X["fuel"].astype(object).where(X["fuel"].notna(), np.nan)
+    inner = comparison.StratifiedKFold(5, shuffle=True, random_state=1)
+    method = make_pipeline(table_encoder(X), METHODS["knn"].build(3, inner, 1))
+    right = np.zeros((2, ROWS))
+    splits = RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=1).split(X, y)
+    for number, (train, test) in enumerate(splits):
+        right[number // 3, test] = clone(method).fit(X.iloc[train], y[train]).predict(X.iloc[test]) == y[test]
+    assert by_name["Euclidean k-NN"]["accuracy"] == pytest.approx(100 * right.mean())
+    expected = 1.987 * 100 * right.mean(axis=0).std(ddof=1) / np.sqrt(ROWS)
+    assert by_name["Euclidean k-NN"]["interval"] == pytest.approx(expected, rel=1e-3)
+    assert by_name["MetricClassifier"]["ours better by"] == 0
+    assert plt.imread(picture).shape[2] == 4
+
+
+def test_evaluate_prints_a_table(folder, monkeypatch):
+    def compared(X, y, **settings):
+        return comparison.Comparison(
+            {"MetricClassifier": np.array([100.0, 0, 100]), "NCA": np.array([0.0, 0, 100])}, {"NCA": 2, "MetricClassifier": 1}
+        )
+
+    monkeypatch.setattr(sys.modules["outmetric.cli.study"], "compare", compared)
+    text = done("evaluate", folder / "cars.csv", "-t", "origin", "--leave-out", "name")
+    assert "66.7" in text
+    assert "+33.3" in text
+
+
+@pytest.mark.parametrize("arguments", [("--components", 3), ("--hold-out", 0.3)])
+def test_maps_as_pictures(folder, tmp_path, arguments):
+    code, output, talk = run("map", folder / "cars.csv", "-t", "origin", "-o", tmp_path / "map.png", "--id", "name", *arguments)
+    assert (code, output) == (0, "")
+    assert plt.imread(tmp_path / "map.png").shape[2] == 4
+    assert ("of 27 held-out rows" in talk) == ("--hold-out" in arguments)
+
+
+def test_a_map_of_two_classes_and_of_real_targets(folder, tmp_path):
+    two = cars()[cars()["origin"] != "usa"]
+    two.to_csv(tmp_path / "two.csv", index=False)
+    done("map", tmp_path / "two.csv", "-t", "origin", "-o", tmp_path / "a.png", "--id", "name")
+    done("map", tmp_path / "two.csv", "-t", "weight", "-o", tmp_path / "b.png", "--leave-out", "name")
+    done("map", tmp_path / "two.csv", "-t", "weight", "-o", tmp_path / "c.html", "--leave-out", "name")
+    assert (tmp_path / "c.html").stat().st_size > 1e6
+
+
+def test_an_interactive_map(folder, tmp_path, monkeypatch):
+    given = {}
+
+    class Page:
+        def write(self, path):
+            path.write_text("page")
+
+    def drawn(coordinates, labels, *, table, ids, title):
+        given.update(coordinates=coordinates, labels=labels, table=table, ids=list(ids), title=title)
+        return Page()
+
+    monkeypatch.setattr(sys.modules["outmetric.cli.study"], "interactive_map", drawn)
+    arguments = ("--id", "name", "--hold-out", 0.5)
+    done("map", folder / "cars.csv", "-t", "origin", "-o", tmp_path / "map.html", *arguments)
+    assert given["coordinates"].shape == (ROWS, 2)
+    assert given["labels"].name == "origin"
+    assert given["labels"].tolist() == cars()["origin"].tolist()
+    assert given["ids"] == cars()["name"].tolist()
+    assert list(given["table"].columns) == ["weight", "power", "fuel", "held out"]
+    assert given["table"]["held out"].sum() == ROWS // 2
+
+
+NUMBERS = "".join(f"{number},{'ab'[number % 2]}\n" for number in range(40))
+HOSTILE = {
+    "wrong encoding": ("kind,wörd\na,1\nb,2\n".encode("latin-1"), "kind", "utf-8"),
+    "missing target": (b"x,kind\n1,a\n2,b\n", "knid", "Perhaps 'kind'?"),
+    "duplicate names": (b"x,x,kind\n1,2,a\n2,3,b\n", "kind", "'x'"),
+    "no rows": (b"x,kind\n", "kind", "rows"),
+    "nothing": (b"", "kind", "empty"),
+    "one row": (b"x,kind\n1,a\n", "kind", "1 row"),
+    "one class": (b"x,kind\n1,a\n2,a\n3,a\n", "kind", "one value only"),
+    "text among numbers": (f"x,kind\n{NUMBERS}seven,a\n".encode(), "kind", "'seven' in row 41"),
+    "target only": (b"kind\na\nb\n", "kind", "no columns to learn from"),
+    "gaps in the target": (b"x,kind\n1,a\n2,\n3,b\n", "kind", "missing"),
+    "a ragged row": (b"x,kind\n1,a\n2,b,c\n", "kind", "line 3"),
+    "a binary file": (bytes(range(256)) * 20, "kind", ""),
+    "a class of one": (b"x,kind\n1,a\n2,b\n3,b\n4,b\n", "kind", "the class a has one row only"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+@pytest.mark.parametrize("command", ["fit", "evaluate", "map"])
+def test_hostile_tables_end_in_a_clear_message(command, case, tmp_path):
+    content, target, message = HOSTILE[case]
+    (tmp_path / "table.csv").write_bytes(content)
+    output = {"fit": ("-o", tmp_path / "out", "--model", "learned"), "evaluate": (), "map": ("-o", tmp_path / "out.png")}[command]
+    code, printed, talk = run(command, tmp_path / "table.csv", "-t", target, *output)
+    assert (code, printed) == (2, "")
+    assert talk.startswith("error: ")
+    assert message in talk
+    assert "Traceback" not in talk
+    assert os.listdir(tmp_path) == ["table.csv"]
+
+
+def test_line_ends_of_all_kinds_and_within_quotes(tmp_path):
+    ends = ["\n", "\r\n"]
+    text = 'x,"long\nname",kind\r\n' + "".join(f'{k},"a\nb",{"uv"[k % 2]}' + ends[k % 2] for k in range(20))
+    (tmp_path / "table.csv").write_bytes(text.encode())
+    done("fit", tmp_path / "table.csv", "-t", "kind", "-o", tmp_path / "a", "--model", "learned")
+    assert outmetric.load(tmp_path / "a").columns.features == ("x", "long\nname")
+    assert len(rows_of(done("predict", tmp_path / "a", tmp_path / "table.csv"))) == 20
+
+
+def test_many_columns(tmp_path):
+    rng = np.random.default_rng(0)
+    names = ",".join(f"c{k}" for k in range(100_000))
+    rows = [",".join(map(str, rng.integers(0, 9, 100_000))) + f",{'ab'[k % 2]}" for k in range(8)]
+    (tmp_path / "wide.csv").write_text("\n".join([f"{names},kind", *rows]))
+    done("fit", tmp_path / "wide.csv", "-t", "kind", "-o", tmp_path / "a", "--model", "learned")
+    assert len(rows_of(done("predict", tmp_path / "a", tmp_path / "wide.csv"))) == 8
+
+
+def test_formulas_are_written_back_as_text(tmp_path):
+    frame = cars()
+    frame.loc[0, "name"] = "=cmd|' /C calc'!A0"
+    frame["origin"] = "=" + frame["origin"]
+    frame.to_csv(tmp_path / "cars.csv", index=False)
+    done("fit", tmp_path / "cars.csv", "-t", "origin", "-o", tmp_path / "a", "--id", "name", "--model", "learned")
+    first = rows_of(done("predict", tmp_path / "a", tmp_path / "cars.csv"))[0]
+    assert first["name"] == "'=cmd|' /C calc'!A0"
+    assert first["prediction"].startswith("'=")
+    done("predict", tmp_path / "a", tmp_path / "cars.csv", "-o", tmp_path / "out.csv")
+    assert "=cmd" not in (tmp_path / "out.csv").read_text().replace("'=cmd", "")
+
+
+@pytest.mark.parametrize("output", ["nowhere/out.csv", "out.docx", "."])
+def test_a_place_that_cannot_hold_the_output_is_refused_at_once(folder, output, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules["outmetric.cli.models"], "load", None)  # is not reached
+    code, _, talk = run("predict", folder / "cars.model", folder / "new.csv", "-o", tmp_path / output)
+    assert code == 2
+    assert talk.startswith("error: ")
+
+
+def test_models_that_are_none(folder, tmp_path):
+    (tmp_path / "a").write_bytes(b"\x80\x04something pickled")
+    code, _, talk = run("predict", tmp_path / "a", folder / "new.csv")
+    assert (code, "a pickle, which could run anything" in talk) == (2, True)
+    outmetric.save(outmetric.LearnedKernelMetric(), tmp_path / "b")
+    code, _, talk = run("inspect", tmp_path / "b")
+    assert (code, "holds a LearnedKernelMetric without a table" in talk) == (2, True)
+    assert run("inspect", tmp_path / "c")[0] == 2
+
+
+def test_tables_that_lack_columns(folder):
+    code, output, talk = run("predict", folder / "cars.model", "-", text="weight,fuel\n3000,petrol\n")
+    assert (code, output) == (2, "")
+    assert "'power'" in talk
+
+
+INTERRUPTED = """
+import os, signal, sys
+from outmetric import cli
+from outmetric.classifier import MetricClassifier
+from outmetric.search import MetricSearchCV, _Progress
+
+tell, advance = MetricClassifier._tell, _Progress.advance
+
+def stop_after_two(self, done, *rest):
+    tell(self, done, *rest)
+    if done == 2:
+        os.kill(os.getpid(), signal.SIGINT)
+
+def stop_after_a_kernel(self):
+    advance(self)
+    if self.done == self.tasks - 1:
+        os.kill(os.getpid(), signal.SIGINT)
+
+if "--tune" in sys.argv:
+    _Progress.advance = stop_after_a_kernel
+else:
+    MetricClassifier._tell = stop_after_two
+cli.main()
+"""
+
+
+@pytest.mark.parametrize("keep", [(), ("--keep-best",)])
+@pytest.mark.parametrize("way", [(), ("--model", "learned", "--tune")])
+def test_ctrl_c_keeps_the_best_model_so_far_if_asked(folder, way, keep, tmp_path):
+    arguments = ["fit", folder / "cars.csv", "-t", "origin", "-o", tmp_path / "model", "--id", "name", *way, *keep]
+    found = subprocess.run([sys.executable, "-c", INTERRUPTED, *arguments], capture_output=True, text=True, check=False)
+    assert found.returncode == 128 + signal.SIGINT, found.stderr
+    assert "Traceback" not in found.stderr
+    assert os.listdir(tmp_path) == ["model"] * len(keep)
+    predicted = [outmetric.load(path).predict(cars()) for path in tmp_path.iterdir()]
+    assert all(np.mean(labels == cars()["origin"]) > 0.8 for labels in predicted)
+
+
+def test_a_reader_that_goes_away(folder):
+    command = f"'{sys.executable}' -c 'from outmetric.cli import main; main()' predict cars.model cars.csv | head -1"
+    found = subprocess.run(["bash", "-c", f"cd '{folder}'; {command}"], capture_output=True, text=True, check=False)
+    assert found.stdout.startswith('"name","prediction"')
+    assert found.stderr == ""
+
+
+@pytest.mark.parametrize(
+    "command", ["fit", "transform", "predict", "neighbors", "distance", "inspect", "export", "evaluate", "map"]
+)
+def test_help_teaches_by_example(command):
+    assert f"outmetric {command} " in " ".join(done(command, "--help").split()).split("Usage:")[1].split("Arguments")[0][20:]
