@@ -261,7 +261,8 @@
     made.addEventListener("change", () => show([made]));
     const swatch = element("span", group.symbol[1], "swatch");
     swatch.style.color = group.colour;
-    element("label").append(made, swatch, element("span", group.name, "name"), element("span", group.rows.length, "count"));
+    const [name, count] = [element("span", shortened(group.name), "name"), element("span", group.rows.length, "count")];
+    element("label").append(made, swatch, name, count);
     return made;
   }
 
@@ -290,7 +291,7 @@
       const button = element("button");
       button.append(
         element("span", shortened(rowName(other)), "name"),
-        element("span", label ? cell(label, other) : ""),
+        element("span", label ? cell(label, other) : "", "label"),
         element("span", distance.toPrecision(4), "distance"),
       );
       button.addEventListener("click", () => {
