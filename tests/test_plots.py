@@ -1,5 +1,7 @@
 """Do pictures show what they claim?"""
 
+from dataclasses import replace
+
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
@@ -254,6 +256,14 @@ def test_the_history_shows_every_record(model, values, distance, waves):
     assert len(legend(ax)) == len(values) + 1
 
 
+def test_an_exact_zero_leaves_a_gap_on_the_logarithmic_axis(waves):
+    model = LearnedKernelMetric().fit(waves[0], waves[1])
+    model.history_ = (*model.history_[:-1], replace(model.history_[-1], optimality=0.0))
+    drawn = plots.history(model).figure.axes[1].lines[0].get_ydata()
+    assert np.isnan(drawn[-1])
+    assert np.all(drawn[:-1] > 0)
+
+
 def test_the_matrices_are_those_of_the_metric(waves):
     X, y = StandardScaler().fit_transform(waves[0]), waves[1]
     learned, fixed = LearnedKernelMetric().fit(X, y), FixedKernelMetric().fit(X, y)
@@ -281,7 +291,7 @@ def test_a_linear_metric_names_the_features(waves):
     table = pandas.DataFrame(waves[0][:, :3], columns=["height", "width", "a feature with a name that is long"])
     names = [text.get_text() for text in plots.metric_matrix(LMNN().fit(table, waves[1])).get_yticklabels()]
     assert names == ["height", "width", "a feature with … is long"]
-    plain = plots.metric_matrix(LearnedKernelMetric(2).fit(table, waves[1]))
+    plain = plots.metric_matrix(LearnedKernelMetric(2).fit(table.iloc[:, :2], waves[1]))
     assert [text.get_text() for text in plain.get_yticklabels()] == ["1", "2"]
 
 
@@ -310,6 +320,9 @@ def test_purity_is_the_share_of_the_same_class(held_out, models, waves):
     chance = [segment[0, 1] for segment in ax.collections[0].get_segments()]
     np.testing.assert_allclose(chance, [np.mean(labels == name) for name in "abc"])
     assert legend(ax) == ["before", "after", "by chance"]
+    assert {text.get_rotation() for text in ax.get_xticklabels()} == {0}
+    crowded = plots.neighbor_purity(X, X, np.array([f"a very long name of class {index % 6}" for index in range(45)]))
+    assert {text.get_rotation() for text in crowded.get_xticklabels()} == {90}
 
 
 def test_purity_of_given_coordinates(waves, plane):
