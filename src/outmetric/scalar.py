@@ -139,6 +139,9 @@ class Scalar:
         if self.function == "rbf" and isinstance(Z, np.ndarray):
             gamma = 0.5 / float(self.bandwidth) ** 2 if self.has_bandwidth else (self.params or {}).get("gamma") or 1 / Z.shape[1]
             return _Gaussians(Z, float(gamma), np.dtype(dtype))
+        if hasattr(self.function, "evaluator"):  # string kernels
+            values = self.function.evaluator(Z)
+            return lambda X: values(X).astype(dtype, copy=False)
         return lambda X: self.cross(X, Z).astype(dtype, copy=False)
 
     @property

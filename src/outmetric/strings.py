@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import reprlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -37,34 +37,58 @@ class StringKernel(ABC):
         changed = [f"{name}={reprlib.repr(value)}" for name, value, default in given if value != default]
         return f"{type(self).__name__}({', '.join(changed)})"
 
+    @property
     @abstractmethod
-    def _counts(self, strings: list[str]) -> tuple[Any, Any]:
-        """The sparse matrices (phi, W), phi with a row for each string and a column for each substring."""
+    def _lengths(self) -> range:
+        """The lengths of substrings that count."""
+
+    @abstractmethod
+    def _columns(self, found: _Substrings) -> Array:
+        """The column of phi that each substring counts in."""
+
+    @abstractmethod
+    def _weighted(self, found: _Substrings) -> tuple[Array, Array, Array]:
+        """(row, column, value) of the entries of phi W; those in one place add up."""
+
+    @abstractmethod
+    def _squares(self, strings: list[str]) -> Array:
+        """phi(x)' W phi(x) for each string."""
 
     def __call__(self, X: Any, Z: Any = None) -> Array:
         """Kernel values between the strings of X and those of Z (default: X)."""
-        last = self._sample(X if Z is None else Z)
-        first = last if Z is None or Z is X else self._sample(X, last)
-        counts, weights = self._counts(first if last is first else first + last)
-        weighted = counts @ weights
-        scales, norms = self._scales(weighted, counts)
-        begin = counts.shape[0] - len(last)
-        others = counts[begin:].T.tocsr()
-        values = np.empty((len(first), len(last)))
-        step = max(1, BLOCK_VALUES // max(1, len(last)))
-        for start in range(0, len(first), step):
-            part = slice(start, min(start + step, len(first)))
-            block = (weighted[part] @ others).toarray() * np.multiply.outer(scales[part], scales[begin:])
-            if self.bandwidth is not None:
-                nearness = np.minimum(block - np.add.outer(norms[part], norms[begin:]) / 2, 0)  # above by round-off at most
-                block = np.exp(nearness / self.bandwidth**2)
-            values[part] = block
-        return values
+        Z = X if Z is None else Z
+        return self.evaluator(Z)(X)
+
+    def evaluator(self, Z: Any) -> Callable[[Any], Array]:
+        """A function X -> kernel values between X and Z, for which the strings of Z have been read once and for all."""
+        known = self._sample(Z)
+        scales, norms = self._scales(known)
+        found = _substrings(known, self._lengths)
+        rows, columns, weights = self._weighted(found)
+        table = np.unique(columns)
+        others = _sparse(rows, table, columns, weights, len(known)).T.tocsr()
+
+        def evaluate(X: Any) -> Array:
+            strings = known if X is Z else self._sample(X, known)
+            new_scales, new_norms = (scales, norms) if X is Z else self._scales(strings)
+            common = _substrings(strings, self._lengths, found.tables)
+            counts = _sparse(common.rows, table, self._columns(common), np.ones(len(common.rows)), len(strings))
+            values = np.empty((len(strings), len(known)))
+            step = max(1, BLOCK_VALUES // max(1, len(known)))
+            for start in range(0, len(strings), step):
+                part = slice(start, start + step)
+                block = (counts[part] @ others).toarray() * np.multiply.outer(new_scales[part], scales)
+                if self.bandwidth is not None:
+                    nearness = np.minimum(block - np.add.outer(new_norms[part], norms) / 2, 0)  # above by round-off at most
+                    block = np.exp(nearness / self.bandwidth**2)
+                values[part] = block
+            return values
+
+        return evaluate
 
     def diag(self, X: Any) -> Array:
         """k(x, x) for each string."""
-        counts, weights = self._counts(self._sample(X))
-        _, norms = self._scales(counts @ weights, counts)
+        _, norms = self._scales(self._sample(X))
         return norms if self.bandwidth is None else np.ones_like(norms)
 
     def _sample(self, sample: Any, others: Sequence[str] = ()) -> list[str]:
@@ -78,9 +102,9 @@ class StringKernel(ABC):
                 raise ValueError(f"a string kernel takes strings; number {index} is {reprlib.repr(string)}, a {kind}.")
         return strings
 
-    def _scales(self, weighted: Any, counts: Any) -> tuple[Array, Array]:
+    def _scales(self, strings: list[str]) -> tuple[Array, Array]:
         """What each phi is multiplied by, and its squared length after that."""
-        squares = np.asarray(weighted.multiply(counts).sum(axis=1), dtype=np.float64).ravel()
+        squares = self._squares(strings)
         if not self.normalize:
             return np.ones_like(squares), squares
         present = squares > 0
@@ -131,17 +155,27 @@ class Spectrum(StringKernel):
     def _sample(self, sample: Any, others: Sequence[str] = ()) -> list[str]:
         strings = super()._sample(sample)
         longest = max((len(string) for string in (others or strings)), default=self.length)
-        if longest < (1 if self.blended else self.length):
+        if longest < self._lengths.start:
             raise ValueError(
                 f"Spectrum({self.length}) is zero for all training strings, the longest of which has {longest} letters; "
                 "use a smaller length."
             )
         return strings
 
-    def _counts(self, strings: list[str]) -> tuple[Any, Any]:
-        found = _substrings(strings, self.length, shortest=1 if self.blended else self.length)
-        _, _, counts = _count(len(strings), found.rows, found.numbers)
-        return counts, scipy.sparse.eye_array(counts.shape[1], format="csr")
+    @property
+    def _lengths(self) -> range:
+        return range(1 if self.blended else self.length, self.length + 1)
+
+    def _columns(self, found: _Substrings) -> Array:
+        return found.numbers
+
+    def _weighted(self, found: _Substrings) -> tuple[Array, Array, Array]:
+        return found.rows, found.numbers, np.ones(len(found.rows))
+
+    def _squares(self, strings: list[str]) -> Array:
+        found = _substrings(strings, self._lengths)
+        counts = _sparse(found.rows, np.unique(found.numbers), found.numbers, np.ones(len(found.rows)), len(strings))
+        return np.asarray(counts.power(2).sum(axis=1), dtype=np.float64)
 
 
 @dataclass(frozen=True, repr=False)
@@ -207,61 +241,106 @@ class WeightedDegree(StringKernel):
                 )
         return strings
 
-    def _counts(self, strings: list[str]) -> tuple[Any, Any]:
-        length = len(strings[0]) if strings else 0
-        found = _substrings(strings, self.degree)
-        # A column is a substring at a position. Numbers are such that the same substring one position further on comes next.
-        keys, first, counts = _count(len(strings), found.rows, found.numbers * length + found.begins)
-        begins, sizes = found.begins[first], found.lengths[first]
-        weights = 2 * (self.degree - sizes + 1) / (self.degree * (self.degree + 1))
-        relevance = np.ones(length) if self.position_weights is None else np.array(self.position_weights)
-        columns, total = np.arange(len(keys)), scipy.sparse.diags_array(weights * relevance[begins], format="csr")
-        for step in range(1, min(self.shift, length - 1) + 1):
-            columns = columns[begins[columns] + step < length]
-            places = np.searchsorted(keys, keys[columns] + step).clip(max=len(keys) - 1)
-            there = keys[places] == keys[columns] + step
-            one, other = columns[there], places[there]
-            values = weights[one] * np.sqrt(relevance[begins[one]] * relevance[begins[other]]) / (2 * (step + 1))
-            shifted = scipy.sparse.csr_array((values, (one, other)), shape=total.shape)
-            total = total + shifted + shifted.T
-        return counts, total
+    @property
+    def _lengths(self) -> range:
+        return range(1, self.degree + 1)
+
+    def _columns(self, found: _Substrings) -> Array:
+        return found.numbers * found.longest_string + found.begins
+
+    def _weighted(self, found: _Substrings) -> tuple[Array, Array, Array]:
+        size = found.longest_string
+        betas, roots = self._beta(found.lengths), self._roots(size)
+        columns, entries = self._columns(found), []
+        for step in range(-min(self.shift, size), min(self.shift, size) + 1):
+            inside = (found.begins + step >= 0) & (found.begins + step < size)
+            begins = found.begins[inside]
+            values = betas[inside] * roots[begins] * roots[begins + step] / (2 * (abs(step) + 1) if step else 1)
+            entries.append((found.rows[inside], columns[inside] + step, values))
+        rows, shifted, values = (np.concatenate(parts) for parts in zip(*entries, strict=True))
+        return rows, shifted, values
+
+    def _squares(self, strings: list[str]) -> Array:
+        size = len(strings[0]) if strings else 0
+        letters, roots = _code_points(strings).reshape(len(strings), size), self._roots(size)
+        squares = np.zeros(len(strings))
+        for step in range(min(self.shift, size - 1) + 1):
+            same = letters[:, step:] == letters[:, : size - step]
+            stretch = same  # where as many letters as the length are those ``step`` further on
+            for length in range(1, min(self.degree, size - step) + 1):
+                stretch = stretch[:, : size - step - length + 1] & same[:, length - 1 :]
+                begins = np.arange(stretch.shape[1])
+                squares += self._beta(length) / (step + 1) * (stretch @ (roots[begins] * roots[begins + step]))
+        return squares
+
+    def _beta(self, length: Any) -> Any:
+        return 2 * (self.degree - length + 1) / (self.degree * (self.degree + 1))
+
+    def _roots(self, size: int) -> Array:
+        """Of the weights of positions."""
+        return np.ones(size) if self.position_weights is None else np.sqrt(self.position_weights)
 
 
 @dataclass(frozen=True, eq=False)
 class _Substrings:
     """Every substring in a sample: the string it is in, where it begins, how long it is, and its number.
 
-    Equal substrings have equal numbers, different ones different numbers.
+    ``tables`` tell how they are numbered: the letters in order, then for each length the substrings in order, each as the number of
+    the one without its last letter, times the number of letters, plus that of the letter.
     """
 
     rows: Array
     begins: Array
     lengths: Array
     numbers: Array
+    tables: list[Array]
+    longest_string: int
 
 
-def _substrings(strings: list[str], longest: int, shortest: int = 1) -> _Substrings:
+def _substrings(strings: list[str], wanted: range, known: list[Array] | None = None) -> _Substrings:
+    """All substrings of these lengths, or all that have a number in known tables."""
     sizes = np.array([len(string) for string in strings], dtype=np.intp)
-    text = np.frombuffer("".join(strings).encode("utf-32-le", "surrogatepass"), dtype="<u4")
-    alphabet, letters = np.unique(text, return_inverse=True)
+    text = _code_points(strings)
     rows = np.repeat(np.arange(len(strings)), sizes)
     begins = np.arange(len(text)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    places, numbers, known = np.arange(len(text)), np.zeros(len(text), dtype=np.int64), 0
-    found = [(places[:0], places[:0], places[:0], numbers[:0])]
-    for length in range(1, longest + 1):
+    tables = [np.unique(text) if known is None else known[0]]
+    letters, familiar = _find(tables[0], text)
+    places, numbers = np.arange(len(text)), np.zeros(len(text), dtype=np.int64)
+    found = [(places[:0],) * 4]
+    offset = 0
+    for length in range(1, wanted.stop if known is None else len(known)):
         inside = begins[places] + length <= sizes[rows[places]]
         places, numbers = places[inside], numbers[inside]
-        if not len(places):
+        last = places + length - 1
+        pairs = numbers * len(tables[0]) + letters[last]
+        tables.append(np.unique(pairs) if known is None else known[length])
+        numbers, there = _find(tables[-1], pairs)
+        # What begins with an unknown substring is unknown as well.
+        there &= familiar[last]
+        places, numbers = places[there], numbers[there]
+        if length in wanted:
+            found.append((rows[places], begins[places], np.full(len(places), length), offset + numbers))
+            offset += len(tables[-1])
+        if not len(tables[-1]):
             break
-        # A substring is the one that is shorter by a letter, and that letter.
-        distinct, numbers = np.unique(numbers * len(alphabet) + letters[places + length - 1], return_inverse=True)
-        if length >= shortest:
-            found.append((rows[places], begins[places], np.full(len(places), length), known + numbers))
-            known += len(distinct)
-    return _Substrings(*(np.concatenate(arrays) for arrays in zip(*found, strict=True)))
+    of_rows, of_begins, of_lengths, of_numbers = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return _Substrings(of_rows, of_begins, of_lengths, of_numbers, tables, int(sizes.max(initial=0)))
 
 
-def _count(n: int, rows: Array, keys: Array) -> tuple[Array, Array, Any]:
-    """The distinct keys in order, where each is first, and how often each is in each of n rows, as a sparse matrix."""
-    distinct, first, columns = np.unique(keys, return_index=True, return_inverse=True)
-    return distinct, first, scipy.sparse.csr_array((np.ones(len(keys)), (rows, columns)), shape=(n, len(distinct)))
+def _code_points(strings: list[str]) -> Array:
+    """All letters, string after string, as integers."""
+    return np.frombuffer("".join(strings).encode("utf-32-le", "surrogatepass"), dtype="<u4").astype(np.int64)
+
+
+def _sparse(rows: Array, table: Array, columns: Array, values: Array, n: int) -> Any:
+    """A sparse matrix with n rows and a column for each number in an ordered table, without entries in other columns."""
+    places, there = _find(table, columns)
+    return scipy.sparse.csr_array((values[there], (rows[there], places[there])), shape=(n, len(table)))
+
+
+def _find(table: Array, values: Array) -> tuple[Array, Array]:
+    """Where each value is in an ordered table, and whether it is there at all."""
+    places = np.searchsorted(table, values)
+    there = places < len(table)
+    there[there] = table[places[there]] == values[there]
+    return places, there
