@@ -54,14 +54,14 @@ def read_arff(text: str, name: str) -> Any:
     arrow_package()
     import pandas as pd
 
-    told = _lines(text)
-    attributes = _header(told, name)
+    numbered = _lines(text)
+    attributes = _header(numbered, name)
     check_names([attribute.name for attribute in attributes], name)
     height = max(1, BLOCK // len(attributes))
     blocks: list[list[Array]] = []
-    while block := list(islice(told, height)):
+    while block := list(islice(numbered, height)):
         # Sparse rows can be short in the file, and are long here.
-        check_room(CELL_SIZE * (len(blocks) + 1.0) * height * len(attributes), name)
+        check_room(float(CELL_SIZE) * (len(blocks) * height + len(block)) * len(attributes), name)
         blocks.append(_columns(block, attributes, name))
     empty = [_columns([], attributes, name)]
     columns = [np.concatenate(parts) for parts in zip(*(blocks or empty), strict=True)]
@@ -76,9 +76,9 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
-def _header(told: Iterator[tuple[int, str]], name: str) -> list[Attribute]:
+def _header(numbered: Iterator[tuple[int, str]], name: str) -> list[Attribute]:
     attributes: list[Attribute] = []
-    for number, line in told:
+    for number, line in numbered:
         word = line.split(maxsplit=1)[0].lower()
         if word == "@data":
             if not attributes:
@@ -158,10 +158,10 @@ def _text(match: re.Match[str], after: int = 0) -> str | None:
     return None if bare == "?" else bare
 
 
-def _columns(told: list[tuple[int, str]], attributes: list[Attribute], name: str) -> list[Array]:
+def _columns(numbered: list[tuple[int, str]], attributes: list[Attribute], name: str) -> list[Array]:
     """Some rows, each column as an array of numbers or of texts."""
-    places = [f"{name}, line {number}" for number, _ in told]
-    rows = [_row(line, attributes, place) for place, (_, line) in zip(places, told, strict=True)]
+    places = [f"{name}, line {number}" for number, _ in numbered]
+    rows = [_row(line, attributes, place) for place, (_, line) in zip(places, numbered, strict=True)]
     return [_column([row[k] for row in rows], attribute, places) for k, attribute in enumerate(attributes)]
 
 

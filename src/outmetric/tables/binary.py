@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import re
+import struct
 import zipfile
 from typing import Any
 
@@ -39,7 +40,47 @@ def read_feather(data: bytes, name: str) -> Any:
     buffer = arrow.BufferReader(data)
     opened = arrow.ipc.open_file(buffer) if data.startswith(b"ARROW1") else arrow.ipc.open_stream(buffer)
     check_names(opened.schema.names, name)
+    check_room(_unpacked_size(data), name)
     return _frame(opened.read_all(), name)
+
+
+def _unpacked_size(data: bytes) -> float:
+    """The bytes that Arrow will unpack, from what stands before each packed buffer, since it unpacks without asking.
+
+    The places of buffers are in a flatbuffer: tables whose fields are found through a list of offsets (Message.fbs of Arrow).
+    """
+    arrow = arrow_package()
+
+    def number(code: str, content: Any, place: int) -> int:
+        return int(struct.unpack_from(f"<{code}", content, place)[0])
+
+    def field(content: Any, table: int, slot: int) -> int | None:
+        offsets = table - number("i", content, table)
+        known = 4 + 2 * slot < number("H", content, offsets)
+        offset = number("H", content, offsets + 4 + 2 * slot) if known else 0
+        return table + offset if offset else None
+
+    def follow(content: Any, place: int | None) -> int:
+        if place is None:
+            raise TableError("a part of the header is missing")
+        return place + number("I", content, place)
+
+    total = 0.0
+    start = 8 if data.startswith(b"ARROW1") else 0
+    for message in arrow.ipc.MessageReader.open_stream(arrow.BufferReader(memoryview(data)[start:])):
+        if message.type not in ("record batch", "dictionary"):
+            continue
+        content = message.metadata
+        batch = follow(content, field(content, number("I", content, 0), 2))
+        if message.type == "dictionary":
+            batch = follow(content, field(content, batch, 1))
+        if field(content, batch, 3) is None:  # not packed
+            continue
+        buffers = follow(content, field(content, batch, 2))
+        for k in range(number("I", content, buffers)):
+            offset, length = struct.unpack_from("<qq", content, buffers + 4 + 16 * k)
+            total += max(number("q", message.body, offset), length) if length else 0
+    return total
 
 
 def read_npz(data: bytes, name: str) -> Any:
@@ -106,7 +147,7 @@ def _arrays(data: bytes, name: str) -> dict[str, Array]:
                 shape, _, dtype = npy.read_array_header_1_0(stream) if version == (1, 0) else npy.read_array_header_2_0(stream)
             if dtype.kind not in "biufcSUmM":
                 raise TableError(f"{name}: the array {title!r} holds {dtype}; only numbers and text can be read.")
-            size = math.prod(shape) * dtype.itemsize
+            size = math.prod(shape) * max(dtype.itemsize, 1)
             if not 0 <= size <= entry.file_size:
                 raise TableError(f"{name}: the array {title!r} of shape {shape} should take {size} bytes; it is damaged.")
             check_room(total := total + size, name)

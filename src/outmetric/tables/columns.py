@@ -232,9 +232,8 @@ def _text(column: Any) -> Any:
     def text(value: Any) -> str:
         return f"{value:.0f}" if isinstance(value, float | np.floating) and float(value).is_integer() else str(value)
 
-    given = column.notna().to_numpy()
-    values = [text(value) if known else np.nan for value, known in zip(column.astype(object), given, strict=True)]
-    return pd.Series(values, index=column.index, dtype=object)
+    cells = zip(column.astype(object), column.isna(), strict=True)
+    return pd.Series([np.nan if missing else text(value) for value, missing in cells], index=column.index, dtype=object)
 
 
 def _holds_classes(column: Any, source: str) -> bool:

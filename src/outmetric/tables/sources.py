@@ -94,7 +94,8 @@ def check_room(n_bytes: float, name: str) -> None:
 
 def shown(names: Sequence[Any], at_most: int = 10) -> str:
     """Some names or values for a message: in quotes, without control characters, not too long."""
-    texts = [repr(name if len(str(name)) <= 60 else f"{str(name)[:57]}...") for name in names[:at_most]]
+    short = [f"{name[:57]}..." if isinstance(name, str) and len(name) > 60 else name for name in names[:at_most]]
+    texts = [repr(name) if isinstance(name, str) else str(name)[:60] for name in short]
     return ", ".join(texts) + (f" and {len(names) - at_most} more" if len(names) > at_most else "")
 
 

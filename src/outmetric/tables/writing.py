@@ -8,7 +8,7 @@ import os
 import sys
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any, cast
@@ -85,12 +85,17 @@ def write_blocks(destination: Path | str, names: Sequence[str], blocks: Iterable
     rows, writer = 0, cast(Any, None)
     try:
         with _sink(destination) as sink:
-            for block in chain([first], blocks):
-                with told(label, "cannot be written"):
-                    batch = _batch(names, block, in_text=kind in TEXTS)
-                    writer = writer or _writer(kind, sink, batch.schema)
-                    writer.write_table(batch)
-                rows += batch.num_rows
+            try:
+                for block in chain([first], blocks):
+                    with told(label, "cannot be written"):
+                        batch = _batch(names, block, in_text=kind in TEXTS)
+                        writer = writer or _writer(kind, sink, batch.schema)
+                        writer.write_table(batch)
+                    rows += batch.num_rows
+            except BaseException:
+                with suppress(Exception):  # it would complain later, when the file is gone
+                    writer.close()
+                raise
             writer.close()
     except BrokenPipeError:
         raise
