@@ -122,7 +122,7 @@ def test_mathematics_needs_numpy_and_scipy_only(module):
 
 
 def test_importing_the_library_imports_no_extra():
-    extras = {"matplotlib", "plotly", "pandas", "pyarrow", "onnx", "typer", "cvxpy"}
+    extras = {"matplotlib", "plotly", "onnx", "typer", "cvxpy"}
     code = f"import sys, outmetric; print({{m.split('.')[0] for m in sys.modules}} & {extras})"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "set()"
 

@@ -9,7 +9,7 @@ import pytest
 from sklearn.preprocessing import OneHotEncoder
 
 from outmetric import MetricClassifier
-from outmetric.classifier import _encoder
+from outmetric.classifier import table_encoder
 from outmetric.tables import Columns, TableError, align, check_columns
 
 N = 40
@@ -225,10 +225,9 @@ def test_the_classifier_takes_what_is_aligned():
     frame = table(**{name: values for name, (values, _) in USED.items()})
     found = check_columns(frame, "kind")
     X = align(frame, found)
-    encoder = _encoder(X)
-    assert [list(names) for _, _, names in encoder.transformers] == [
-        [name for name, kind in zip(found.features, found.kinds, strict=True) if kind == wanted]
-        for wanted in ("number", "category")
+    encoder = table_encoder(X)
+    assert [list(places) for _, _, places in encoder.transformers] == [
+        [place for place, kind in enumerate(found.kinds) if kind == wanted] for wanted in ("number", "category")
     ]
     assert np.isfinite(encoder.fit_transform(X)).all()
     again = pd.DataFrame({"colour": ["blue", None], "size": ["1", ""]}).replace("", None)

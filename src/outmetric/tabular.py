@@ -8,8 +8,9 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.model_selection import KFold, ParameterGrid
 from sklearn.neighbors import KNeighborsRegressor, NearestNeighbors
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
@@ -23,11 +24,11 @@ from outmetric.tables.sources import TableError
 
 Kind = Literal["auto", "fixed", "learned"]
 Tell = Callable[[int, int, str], object]
-METRICS: Mapping[str, Any] = {"fixed": FixedKernelMetric, "learned": LearnedKernelMetric}
+METRICS: Mapping[str, Any] = {"auto": LearnedKernelMetric, "fixed": FixedKernelMetric, "learned": LearnedKernelMetric}
 NEIGHBOURS = (1, 3, 5, 9, 15, 25)
 # What --tune tries; what is set by hand is left alone.
 GRIDS = {"fixed": {**FINE, "metric_ridge": [0.3, 3.0]}, "learned": FINE}
-# For real targets each candidate is fitted on its own.
+# For real targets, which need a fit for each candidate and fold.
 REAL_GRID = {
     "bandwidth": ["0.5*median", "1*median", "2*median"],
     "regression_weight": [0.03, 0.3, 3.0],
@@ -181,62 +182,81 @@ def fit_table(
         What messages call the table.
     """
     X, y = align(frame, columns, source=source), columns.targets(frame)
-    settings = dict(settings or {})
+    tell = tell or (lambda done, total, text: None)
     if kind == "auto" and columns.classes:
         if settings or tune:
             raise TableError("the automatic model chooses all settings itself; for --tune and --set take --model learned or fixed.")
-        estimator: Any = MetricClassifier(time_budget=time_budget, random_state=seed, n_jobs=n_jobs, verbose=tell or False)
+        search: Any = MetricClassifier(time_budget=time_budget, random_state=seed, n_jobs=n_jobs, verbose=tell)
+        interrupted = _fit(search, X, y, keep_best)
+        estimator, mapping = search.set_params(verbose=False), search
     else:
-        estimator = _estimator(X, y, columns, kind, tune or kind == "auto", settings, seed, n_jobs, tell)
-    interrupted = False
-    try:
-        estimator.fit(X, y)
-    except KeyboardInterrupt:
-        if not keep_best or not hasattr(estimator, "finish"):
-            raise
-        try:
-            estimator.finish(X, y)
-        except NotFittedError:
-            raise KeyboardInterrupt from None
-        interrupted = True
-    mapping = estimator
-    if isinstance(estimator, GridSearchCV):
-        estimator = estimator.best_estimator_
-        mapping = estimator[:-1]
-    else:
-        estimator.set_params(verbose=False)
+        pipeline = _pipeline(X, kind, settings or {}, seed)
+        tried = (GRIDS[kind] if columns.classes else REAL_GRID) if tune or kind == "auto" else {}
+        grid = {f"metric__{name}": values for name, values in tried.items() if name not in (settings or {})}
+        if columns.classes:
+            search = MetricSearchCV(pipeline, grid, cv=_folds(y), n_jobs=n_jobs, verbose=tell)
+            interrupted = _fit(search, X, y, keep_best)
+            estimator, mapping = search.set_params(verbose=False), search
+        else:
+            estimator, interrupted = _fit_real(pipeline, grid, X, y, seed, tell, keep_best)
+            mapping = estimator[:-1]
     names = np.arange(1, len(X) + 1) if columns.identifier is None else _names(frame[columns.identifier])
     model = TableModel(columns, estimator, mapping, names, y, np.asarray(mapping.transform(X), dtype=np.float64))
     return Outcome(model, interrupted)
 
 
-def _estimator(
-    X: Any,
-    y: Array,
-    columns: Columns,
-    kind: str,
-    tune: bool,
-    settings: dict[str, Any],
-    seed: int,
-    n_jobs: int | None,
-    tell: Tell | None,
-) -> Any:
-    """A metric with votes on it, and with its settings to be chosen if so wished."""
-    kind = "learned" if kind == "auto" else kind
+def _pipeline(X: Any, kind: str, settings: Mapping[str, Any], seed: int) -> Pipeline:
+    """Preparations and a metric."""
     metric = METRICS[kind](random_state=seed)
     unknown = [name for name in settings if name not in metric.get_params()]
     if unknown:
         raise TableError(f"{type(metric).__name__} has no setting {unknown[0]!r}; it has {', '.join(metric.get_params())}.")
-    metric.set_params(**settings)
-    steps = [("encode", table_encoder(X)), ("scale", StandardScaler()), ("metric", metric)]
-    tried = (GRIDS[kind] if columns.classes else REAL_GRID) if tune else {}
-    grid = {f"metric__{name}": values for name, values in tried.items() if name not in settings}
-    if columns.classes:
-        return MetricSearchCV(Pipeline(steps), grid, cv=_folds(y), n_jobs=n_jobs, verbose=tell or False)
-    grid["vote__n_neighbors"] = [count for count in NEIGHBOURS if count <= len(X) * (FOLDS - 1) // FOLDS]
-    pipeline = Pipeline([*steps, ("vote", KNeighborsRegressor())])
-    folds = KFold(min(FOLDS, len(X)), shuffle=True, random_state=seed)
-    return GridSearchCV(pipeline, grid, cv=folds, scoring="neg_mean_squared_error", n_jobs=n_jobs)
+    return Pipeline([("encode", table_encoder(X)), ("scale", StandardScaler()), ("metric", metric.set_params(**settings))])
+
+
+def _fit(search: Any, X: Any, y: Array, keep_best: bool) -> bool:
+    """Whether it was interrupted, but could be finished."""
+    try:
+        search.fit(X, y)
+    except KeyboardInterrupt:
+        if not keep_best:
+            raise
+        try:
+            search.finish(X, y)
+        except NotFittedError:
+            raise KeyboardInterrupt from None
+        return True
+    return False
+
+
+def _fit_real(
+    pipeline: Pipeline, grid: Mapping[str, Any], X: Any, y: Array, seed: int, tell: Tell, keep_best: bool
+) -> tuple[Pipeline, bool]:
+    """The metric and number of neighbours with the least cross-validated error, and whether an interrupt ended the search."""
+    folds = list(KFold(min(FOLDS, len(X)), shuffle=True, random_state=seed).split(X))
+    counts = [count for count in NEIGHBOURS if count <= min(len(train) for train, _ in folds)]
+    candidates = list(ParameterGrid(grid))
+    errors = np.full((len(candidates), len(counts)), np.inf)
+    interrupted = False
+    try:
+        for number, params in enumerate(candidates):
+            tell(number, len(candidates), "settings compared")
+            candidate = clone(pipeline).set_params(**params)
+            errors[number] = np.mean([_errors(candidate, X, y, train, test, counts) for train, test in folds], axis=0)
+    except KeyboardInterrupt:
+        if not keep_best or np.isinf(errors).all():
+            raise
+        interrupted = True
+    best, place = np.unravel_index(errors.argmin(), errors.shape)
+    voters = KNeighborsRegressor(counts[place])
+    return Pipeline([*clone(pipeline).set_params(**candidates[best]).steps, ("vote", voters)]).fit(X, y), interrupted
+
+
+def _errors(pipeline: Pipeline, X: Any, y: Array, train: Array, test: Array, counts: list[int]) -> list[float]:
+    """Mean squared errors of one fold for each number of neighbours."""
+    mapped = pipeline.fit_transform(X.iloc[train], y[train])
+    new = pipeline.transform(X.iloc[test])
+    return [float(np.mean((KNeighborsRegressor(k).fit(mapped, y[train]).predict(new) - y[test]) ** 2)) for k in counts]
 
 
 def _folds(y: Array) -> int:

@@ -106,7 +106,8 @@ def check_columns(
     features = [name for name in frame.columns if name not in named and name not in leave_out]
     if not features:
         raise TableError(f"{source} has no columns to learn from beside {shown([*named, *leave_out])}.")
-    found = {name: _kind(frame[name]) for name in features}
+    plain = _plain_numbers(frame, features)  # one by one would take its time with many columns
+    found = {name: ("number", None) if name in plain else _kind(frame[name]) for name in features}
     _check_usable({name: trouble for name, (_, trouble) in found.items()}, source, "Mend this, or leave it out: --leave-out.")
     kinds = tuple(kind for kind, _ in found.values())
     classes = target is None or _holds_classes(frame[target], source)
@@ -137,9 +138,24 @@ def align(frame: Any, columns: Columns, *, source: str = "the table") -> Any:
     if not len(frame):
         raise TableError(f"{source} has no rows.")
     kinds = dict(zip(columns.features, columns.kinds, strict=True))
-    found = {name: _numbers(frame[name]) if kind == "number" else (_text(frame[name]), None) for name, kind in kinds.items()}
+    plain = _plain_numbers(frame, [name for name, kind in kinds.items() if kind == "number"])
+    rest = {name: kind for name, kind in kinds.items() if name not in plain}
+    found = {name: _numbers(frame[name]) if kind == "number" else (_text(frame[name]), None) for name, kind in rest.items()}
     _check_usable({name: trouble for name, (_, trouble) in found.items()}, source, "The model was learned from numbers there.")
-    return pd.DataFrame({name: values for name, (values, _) in found.items()}, index=frame.index)
+    others = pd.DataFrame({name: values for name, (values, _) in found.items()}, index=frame.index)
+    return pd.concat([plain, others], axis=1)[list(columns.features)]
+
+
+def _plain_numbers(frame: Any, names: Sequence[str]) -> Any:
+    """Those of some columns that hold finite numbers and gaps only, as a table of float64."""
+    import pandas as pd
+
+    held = [name for name, dtype in frame[list(names)].dtypes.items() if dtype.kind in "iuf"]
+    values = frame[held].to_numpy(dtype=np.float64, na_value=np.nan)
+    finite = ~np.isinf(values).any(axis=0)
+    return pd.DataFrame(
+        values[:, finite], columns=[name for name, good in zip(held, finite, strict=True) if good], index=frame.index
+    )
 
 
 def _check_present(frame: Any, names: Collection[str], source: str) -> None:
