@@ -23,7 +23,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, QuantileTransformer, StandardScaler
 
-from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricClassifier, MetricSearchCV, kernels
+from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricClassifier, MetricSearchCV, classifier, kernels
 from outmetric.baselines import ITML, LMNN, KernelITML, KernelLMNN
 from outmetric.classifier import FeatureWeights
 from outmetric.datasets import make_waveform
@@ -230,10 +230,10 @@ def test_pipelines_by_skl2onnx_itself(metric, dtype, waveform):
     new = new.astype(dtype)
     pipeline = make_pipeline(MinMaxScaler(), FeatureWeights(), metric).fit(X, y)
     assert_same(run(skl2onnx.to_onnx(pipeline, new), new)["coordinates"], pipeline.transform(new))
-    classifier = make_pipeline(StandardScaler(), metric, KNeighborsClassifier(3)).fit(X, y)
-    found = run(skl2onnx.to_onnx(classifier, new, options={"zipmap": False}), new)
-    np.testing.assert_array_equal(found["label"], classifier.predict(new))
-    np.testing.assert_allclose(found["probabilities"], classifier.predict_proba(new), atol=1e-6)
+    voting = make_pipeline(StandardScaler(), metric, KNeighborsClassifier(3)).fit(X, y)
+    found = run(skl2onnx.to_onnx(voting, new, options={"zipmap": False}), new)
+    np.testing.assert_array_equal(found["label"], voting.predict(new))
+    np.testing.assert_allclose(found["probabilities"], voting.predict_proba(new), atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -336,13 +336,20 @@ def wine():
     return X[:80], np.array(["first", "second", "third"])[y[order[:80]]], X[80:]
 
 
+def choose(X, y):
+    """A committee of one map for each preparation and kernel, eight in all."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(classifier, "POWERS", (0.0, 0.5))
+        patch.setattr(classifier, "KERNELS", ("rbf", "laplacian"))
+        patch.setattr(classifier, "COARSE", {"regression_weight": [3.0]})
+        patch.setattr(classifier, "REFINED", 0)
+        return MetricClassifier(random_state=0).fit(X, y)
+
+
 @pytest.fixture(scope="module")
 def chosen(wine):
-    """A committee with standardised and with quantile features."""
     X, y, _ = wine
-    model = MetricClassifier(random_state=0, time_budget=1.5).fit(X, y)
-    assert {member.candidate.description["scaling"] for member in model.committee_} == {"standard", "quantile"}
-    return model
+    return choose(X, y)
 
 
 def assert_same_classifier(model, exported, new):
@@ -371,7 +378,8 @@ def test_a_committee_by_skl2onnx_itself(chosen, wine):
 def test_what_members_prepare_alike_is_computed_once(chosen, wine):
     settings = [(member.candidate.description["scaling"], member.candidate.description["power"]) for member in chosen.committee_]
     operations = [node.op_type for node in to_onnx(chosen, wine[2]).graph.node]
-    assert operations.count("TopK") == len(settings) > len(set(settings))
+    assert operations.count("TopK") == len(settings) == 8
+    assert len(set(settings)) == 4
     # Each preparation asks for missing values once, and once more if it is by quantiles.
     quantiles = [setting for setting in set(settings) if setting[0] == "quantile"]
     assert operations.count("IsNaN") == len(set(settings)) + len(quantiles)
@@ -412,7 +420,7 @@ def new_table():
 
 @pytest.fixture(scope="module")
 def chosen_table(table):
-    return MetricClassifier(random_state=0, time_budget=1e-3).fit(*table)
+    return choose(*table)
 
 
 def test_tables_with_categories_and_gaps(chosen_table, new_table):
@@ -445,7 +453,7 @@ def test_missing_and_unknown_categories_differ(chosen_table, new_table):
 def test_tables_of_polars(table, new_table):
     X, y = table
     X, new = (polars.DataFrame(each.astype(object).where(each.notna(), None).to_dict("list")) for each in (X, new_table))
-    fitted = MetricClassifier(random_state=0, time_budget=1e-3).fit(X, y)
+    fitted = choose(X, y)
     assert_same_classifier(fitted, to_onnx(fitted, new), new)
 
 
@@ -460,7 +468,7 @@ def test_the_type_of_numbers_in_a_table(chosen_table, new_table):
 def test_a_table_of_numbers_may_come_as_an_array(wine):
     X, y, new = wine
     names = [f"feature {index}" for index in range(13)]
-    fitted = MetricClassifier(random_state=0, time_budget=1e-3).fit(pandas.DataFrame(X, columns=names), y)
+    fitted = choose(pandas.DataFrame(X, columns=names), y)
     exported = to_onnx(fitted)
     found = run(exported, new)
     np.testing.assert_allclose(found["probabilities"], fitted.predict_proba(pandas.DataFrame(new, columns=names)), atol=1e-6)
@@ -522,6 +530,25 @@ def test_features_without_values(kept, waveform):
     assert_same(run(to_onnx(fitted, new), new)["coordinates"], fitted.transform(new))
 
 
+@pytest.mark.parametrize("dtype", TYPES)
+def test_missing_may_be_a_number(dtype, waveform):
+    X, y, new = waveform
+    X, new = X.round(1), new.round(1).astype(dtype)
+    fitted = make_pipeline(SimpleImputer(missing_values=0.0, add_indicator=True), LearnedKernelMetric()).fit(X, y)
+    assert fitted[-1].n_features_in_ > 21
+    assert_same(run(to_onnx(fitted, new), new)["coordinates"], fitted.transform(new))
+
+
+def test_steps_that_do_nothing(waveform):
+    X, y, new = waveform
+    fitted = make_pipeline("passthrough", LearnedKernelMetric(), None, "passthrough").fit(X, y)
+    assert_same(run(to_onnx(fitted, new), new)["coordinates"], fitted.transform(new))
+    voting = make_pipeline("passthrough", LearnedKernelMetric(), KNeighborsClassifier()).fit(X, y)
+    search = MetricSearchCV(make_pipeline(StandardScaler(), LMNN()), {"standardscaler": ["passthrough"]}, cv=2).fit(X, y)
+    for model in (voting, search):
+        np.testing.assert_allclose(run(to_onnx(model, new), new)["probabilities"], model.predict_proba(new))
+
+
 @pytest.mark.parametrize("columns", [["body size", "gaps"], [0, 1], slice(0, 2), np.arange(7) < 2])
 def test_columns_by_name_or_position(columns, table, new_table):
     X, y = table
@@ -532,13 +559,30 @@ def test_columns_by_name_or_position(columns, table, new_table):
     assert_same(run(to_onnx(fitted, new_table), new_table)["coordinates"], fitted.transform(new_table))
 
 
-def test_what_is_not_ours_to_convert_is_left_to_skl2onnx(table, new_table):
+@pytest.mark.parametrize("handle_unknown", ["error", "ignore"])
+def test_what_is_not_ours_to_convert_is_left_to_skl2onnx(handle_unknown, table):
     X, y = table
-    one_hot = OneHotEncoder(drop="first", handle_unknown="error", sparse_output=False)
-    fitted = make_pipeline(ColumnTransformer([("words", one_hot, ["flag", "kind"])]), LearnedKernelMetric(kernel="linear"))
-    words = X.assign(flag=X["flag"].map({True: "y", False: "n"}), kind=X["kind"].astype(object))
-    fitted.fit(words, y)
+    words = X[["kind"]].astype(object)
+    one_hot = OneHotEncoder(drop="first", handle_unknown=handle_unknown, sparse_output=False)
+    fitted = make_pipeline(one_hot, LearnedKernelMetric(kernel="linear")).fit(words, y)
     np.testing.assert_allclose(run(to_onnx(fitted, words), words)["coordinates"], fitted.transform(words), atol=1e-5)
+
+
+def test_names_of_columns_do_not_meet_those_inside(waveform):
+    X, y, new = waveform
+    names = ["x", "z", "difference", "share", "before", "loop", "constant", "scan", "coordinates_", "label"]
+    X, new = (pandas.DataFrame(rows[:, 5:15], columns=names) for rows in (X, new))
+    fitted = LearnedKernelMetric(kernel="laplacian").fit(X, y)
+    assert_same(run(to_onnx(fitted, new), new)["coordinates"], fitted.transform(new))
+
+
+def test_tables_that_do_not_fit():
+    table, y = load_iris(return_X_y=True, as_frame=True)
+    fitted = LearnedKernelMetric().fit(table, y)
+    with pytest.raises(ValueError, match=r"X has the columns \['petal width.* fitted on \['sepal length.*in this order"):
+        to_onnx(fitted, table[table.columns[::-1]])
+    with pytest.raises(ValueError, match=r"input 'petal width \(cm\)' holds strings where the model takes numbers"):
+        to_onnx(fitted, table.astype({"petal width (cm)": str}))
 
 
 def test_metadata(waveform):
@@ -586,8 +630,10 @@ def test_errors(waveform):
     matrices = FixedKernelMetric(kernel=kernels.Callable(lambda x, z: (x @ z) * np.eye(2), 2)).fit(X, y)
     with pytest.raises(ValueError, match="matrix kernel of type Callable cannot become an ONNX graph"):
         to_onnx(matrices, X)
-    with pytest.raises(ValueError, match=r"a step of this Pipeline has no converter.*Doubling"):
-        to_onnx(make_pipeline(Doubling(), LearnedKernelMetric()).fit(X, y), X)
+    normal = QuantileTransformer(n_quantiles=20, output_distribution="normal")
+    for step, said in {Doubling(): "Doubling", normal: "output_distribution='normal'"}.items():
+        with pytest.raises(ValueError, match=f"a step of this Pipeline cannot be converted.*{said}"):
+            to_onnx(make_pipeline(step, LearnedKernelMetric()).fit(X, y), X)
     fitted = LearnedKernelMetric().fit(X, y)
     with pytest.raises(ValueError, match=r"X has the shape \(60, 20\); expected are rows with 21 features"):
         to_onnx(fitted, X[:, 1:])

@@ -6,6 +6,7 @@ import copy
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
 import joblib
@@ -18,7 +19,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, QuantileTransformer
 from sklearn.utils.validation import check_is_fitted
 
-from outmetric import __version__, graphs
+from outmetric import __version__, nodes
 from outmetric.baselines import ITML, LMNN, KernelITML, KernelLMNN
 from outmetric.classifier import FeatureWeights, MetricClassifier
 from outmetric.models import FixedKernelMetric, LearnedKernelMetric
@@ -93,9 +94,12 @@ def to_onnx(
     register()
     import onnx
     from skl2onnx import convert_sklearn
-    from skl2onnx.common.exceptions import MissingConverter, MissingShapeCalculator
 
     check_is_fitted(model)
+    known: Any = getattr(model, "feature_names_in_", None)
+    names = getattr(X, "columns", known)
+    if known is not None and list(names) != list(known):
+        raise ValueError(f"X has the columns {list(names)}; the model was fitted on {list(known)}, in this order.")
     try:
         converted: onnx.ModelProto = convert_sklearn(
             model,
@@ -105,10 +109,9 @@ def to_onnx(
             options=_options(model, outputs),
             custom_parsers=_parsers(),
         )
-    except (MissingConverter, MissingShapeCalculator) as error:
-        raise ValueError(f"a step of this {type(model).__name__} has no converter. {str(error).splitlines()[0]}") from error
+    except RuntimeError as error:  # what skl2onnx raises
+        raise ValueError(f"a step of this {type(model).__name__} cannot be converted. {str(error).splitlines()[0]}") from error
     converted.producer_name, converted.producer_version = "outmetric", __version__
-    names = getattr(X, "columns", getattr(model, "feature_names_in_", None))
     if names is not None:
         onnx.helper.set_model_props(converted, {"feature_names": json.dumps([str(name) for name in names])})
     onnx.checker.check_model(converted)
@@ -132,7 +135,7 @@ def register() -> None:
             register_shape_calculator(step.alias, _shape_step, overwrite=True)
         else:
             skl2onnx.update_registered_converter(estimator, step.alias, _shape_step, _convert_step, parser=_parse_step)
-    options = {"zipmap": [True, False], "nocl": [False], "outputs": ["classes", "coordinates", "both"]}
+    options = {"zipmap": [True, False], "nocl": [False], "outputs": list(OUTPUTS)}
     for estimator in VOTERS:
         alias = f"Outmetric{estimator.__name__}"
         skl2onnx.update_registered_converter(estimator, alias, _shape_votes, _convert_votes, parser=_parse_votes, options=options)
@@ -171,7 +174,7 @@ def _options(model: Any, outputs: str) -> dict[int, dict[str, Any]]:
     """skl2onnx's options: which outputs classifiers have; probabilities are arrays, not dictionaries."""
     if outputs not in OUTPUTS:
         raise ValueError(f"outputs must be one of {', '.join(OUTPUTS)}, not {outputs!r}.")
-    *before, last = [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]
+    *before, last = _steps(model) if isinstance(model, Pipeline) else [model]
     options: dict[int, dict[str, Any]] = {id(step): {"outputs": "coordinates"} for step in before if isinstance(step, VOTERS)}
     if isinstance(last, VOTERS):
         return {**options, id(last): {"outputs": outputs, "zipmap": False}}
@@ -185,14 +188,14 @@ class _Step:
     """How a transformer becomes nodes, and the number of its output's columns."""
 
     alias: str
-    emit: Callable[[graphs.Graph, Any, Sequence[Any]], str]
+    emit: Callable[[nodes.Graph, Any, Sequence[Any]], str]
     width: Callable[[Any], int]
     output: str = "variable"
     suits: Callable[[Any], bool] = lambda model: True
 
 
 def _imputed_width(model: SimpleImputer) -> int:
-    return len(graphs.imputed_columns(model)) + (0 if model.indicator_ is None else len(model.indicator_.features_))
+    return len(nodes.imputed_columns(model)) + (0 if model.indicator_ is None else len(model.indicator_.features_))
 
 
 OUTPUTS = ("classes", "coordinates", "both")
@@ -202,22 +205,19 @@ METRICS = (FixedKernelMetric, LearnedKernelMetric, LMNN, ITML, KernelLMNN, Kerne
 REPLACED: dict[type, _Step] = {
     SimpleImputer: _Step(
         "OutmetricSimpleImputer",
-        graphs.imputed,
+        nodes.imputed,
         _imputed_width,
-        suits=lambda model: (
-            model.missing_values != model.missing_values  # NaN
-            and not any(isinstance(value, str) for value in model.statistics_)
-        ),
+        suits=lambda model: all(isinstance(value, Real) for value in (model.missing_values, *model.statistics_)),
     ),
     OneHotEncoder: _Step(
         "OutmetricOneHotEncoder",
-        graphs.one_hot,
+        nodes.one_hot,
         lambda model: sum(map(len, model.categories_)),
         suits=lambda model: model.handle_unknown == "ignore" and model.drop_idx_ is None and not model._infrequent_enabled,
     ),
     QuantileTransformer: _Step(
         "OutmetricQuantileTransformer",
-        graphs.quantile_levels,
+        nodes.quantile_levels,
         lambda model: int(model.quantiles_.shape[1]),
         suits=lambda model: model.output_distribution == "uniform",
     ),
@@ -225,17 +225,17 @@ REPLACED: dict[type, _Step] = {
 STEPS: dict[type, _Step] = {
     **{
         metric: _Step(
-            f"Outmetric{metric.__name__}", graphs.coordinates, lambda model: len(model.metric_.metric_factor), "coordinates"
+            f"Outmetric{metric.__name__}", nodes.coordinates, lambda model: len(model.metric_.metric_factor), "coordinates"
         )
         for metric in METRICS
     },
-    FeatureWeights: _Step("OutmetricFeatureWeights", graphs.weighted, lambda model: len(model.weights_)),
+    FeatureWeights: _Step("OutmetricFeatureWeights", nodes.weighted, lambda model: len(model.weights_)),
     **REPLACED,
 }
 
 
 def _parsers() -> dict[type, Any]:
-    return {ColumnTransformer: _parse_columns, **dict.fromkeys(REPLACED, _parse_step)}
+    return {Pipeline: _parse_pipeline, ColumnTransformer: _parse_columns, **dict.fromkeys(REPLACED, _parse_step)}
 
 
 def _parse_step(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> Any:
@@ -264,9 +264,25 @@ def _shape_step(operator: Any) -> None:
 
 
 def _convert_step(scope: Any, operator: Any, container: Any) -> None:
-    graph = graphs.Graph(scope, container)
+    graph = nodes.Graph(scope, container)
     model = operator.raw_operator
     graph.store(STEPS[type(model)].emit(graph, model, operator.inputs), operator.outputs[0])
+
+
+def _steps(pipeline: Pipeline) -> list[Any]:
+    """Those that do something."""
+    return [step for _, step in pipeline.steps if step is not None and not isinstance(step, str)]
+
+
+def _parse_pipeline(scope: Any, model: Pipeline, inputs: Any, custom_parsers: Any = None) -> Any:
+    """As skl2onnx does it, which does not know "passthrough"."""
+    from skl2onnx._parse import _parse_sklearn
+
+    for step in _steps(model):
+        if is_classifier(step) and not {id(step), type(step)} & set(scope.options or ()):
+            scope.add_options(id(step), scope.get_options(model, {"zipmap": True}))
+        inputs = _parse_sklearn(scope, step, inputs, custom_parsers)
+    return inputs
 
 
 def _parse_columns(scope: Any, model: ColumnTransformer, inputs: Any, custom_parsers: Any = None) -> Any:
@@ -340,10 +356,10 @@ def _shape_votes(operator: Any) -> None:
 
 
 def _convert_votes(scope: Any, operator: Any, container: Any) -> None:
-    graph = graphs.Graph(scope, container)
+    graph = nodes.Graph(scope, container)
     model = operator.raw_operator
     voters = [model.voters_] if isinstance(model, MetricSearchCV) else [member.voters for member in model.committee_]
-    votes = [graphs.smoothed_votes(graph, graph.rows([own]), each) for own, each in zip(operator.inputs, voters, strict=True)]
+    votes = [nodes.smoothed_votes(graph, graph.rows([own]), each) for own, each in zip(operator.inputs, voters, strict=True)]
     mean = graph("Div", graph.sum(votes), float(len(votes)))
     label, probabilities = operator.outputs
     graph.store(mean, probabilities)

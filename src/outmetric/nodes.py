@@ -84,7 +84,12 @@ class Graph:
         return self("Cast", name, to=TensorProto.DOUBLE)
 
     def rows(self, variables: Sequence[Any]) -> str:
-        """Variables side by side, in double precision."""
+        """Variables that hold numbers, side by side, in double precision."""
+        from onnx import TensorProto
+
+        for variable in variables:
+            if _element_type(variable) == TensorProto.STRING:
+                raise ValueError(f"the input {variable.raw_name!r} holds strings where the model takes numbers: change X.")
         return self.beside([self.double(variable.full_name) for variable in variables])
 
     def beside(self, names: list[str]) -> str:
@@ -232,9 +237,9 @@ def weighted(graph: Graph, model: Any, variables: Sequence[Any]) -> str:
 
 
 def imputed(graph: Graph, model: SimpleImputer, variables: Sequence[Any]) -> str:
-    """`SimpleImputer` for missing numbers that are NaN, with indicators if it has them."""
+    """`SimpleImputer` of numbers, with indicators if it has them."""
     rows = graph.rows(variables)
-    missing = graph("IsNaN", rows)
+    missing = graph("IsNaN", rows) if np.isnan(model.missing_values) else graph("Equal", rows, float(model.missing_values))
     filled = graph("Where", missing, model.statistics_.astype(np.float64), rows)
     parts = [graph("Gather", filled, imputed_columns(model), axis=1)]
     if model.indicator_ is not None:
