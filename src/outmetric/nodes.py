@@ -75,7 +75,9 @@ class Graph:
         if values.dtype.kind == "U":
             self.container.add_initializer(name, TensorProto.STRING, values.shape, [text.encode() for text in values.tolist()])
         else:
-            self.container.add_initializer(name, None, values.shape, numpy_helper.from_array(np.require(values, requirements="C")))
+            # Indices are int64 in ONNX, which is not NumPy's integer everywhere.
+            values = np.require(values, np.int64 if values.dtype.kind == "i" else None, "C")
+            self.container.add_initializer(name, None, values.shape, numpy_helper.from_array(values))
         return str(name)
 
     def double(self, name: str) -> str:
@@ -243,7 +245,7 @@ def imputed(graph: Graph, model: SimpleImputer, variables: Sequence[Any]) -> str
     filled = graph("Where", missing, model.statistics_.astype(np.float64), rows)
     parts = [graph("Gather", filled, imputed_columns(model), axis=1)]
     if model.indicator_ is not None:
-        parts.append(graph("Gather", graph.double(missing), model.indicator_.features_.astype(np.int64), axis=1))
+        parts.append(graph("Gather", graph.double(missing), model.indicator_.features_, axis=1))
     return graph.beside(parts)
 
 
