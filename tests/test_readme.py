@@ -1,10 +1,14 @@
 """Do the examples in README and docs run as printed?"""
 
 import re
+import shlex
 from pathlib import Path
 
 import matplotlib as mpl
 import pytest
+from typer.testing import CliRunner
+
+from outmetric import cli
 
 mpl.use("Agg")
 
@@ -28,3 +32,15 @@ def test_the_examples_run_in_order(tmp_path, monkeypatch):
 def test_the_examples_of_the_docs_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     exec("\n".join(examples(PROJECT / "docs" / page)), {})
+
+
+def test_the_commands_of_the_docs_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = PROJECT / "docs" / "tables.md"
+    exec("\n".join(examples(page)), {})
+    (commands,) = re.findall(r"```bash\n(.*?)```", page.read_text(), flags=re.DOTALL)
+    for line in commands.splitlines():
+        result = CliRunner().invoke(cli.app, shlex.split(line)[1:])
+        assert result.exit_code == 0, (line, result.stderr)
+    made = {"wine.html", "wine.png", "wine.model", "coordinates.csv", "wine.onnx"}
+    assert made <= {path.name for path in tmp_path.iterdir()}
