@@ -154,6 +154,14 @@ def test_a_write_that_stops_leaves_what_was_there(tmp_path, name, stop):
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(name, "as it was")]
 
 
+def test_links_stay_links(tmp_path):
+    (tmp_path / "there").mkdir()
+    (tmp_path / "t.csv").symlink_to(tmp_path / "there" / "t.csv")
+    write_table({"x": [1]}, tmp_path / "t.csv")
+    assert (tmp_path / "t.csv").is_symlink()
+    assert (tmp_path / "there" / "t.csv").read_text() == '"x"\n1\n'
+
+
 def test_a_full_disk(tmp_path, monkeypatch):
     def write(*arguments):
         raise OSError(28, "No space left on device")

@@ -64,8 +64,12 @@ def read_arff(text: str, name: str) -> Any:
         check_room(float(CELL_SIZE) * (len(blocks) * height + len(block)) * len(attributes), name)
         blocks.append(_columns(block, attributes, name))
     empty = [_columns([], attributes, name)]
-    columns = [np.concatenate(parts) for parts in zip(*(blocks or empty), strict=True)]
-    return pd.DataFrame(dict(zip([attribute.name for attribute in attributes], columns, strict=True)))
+    columns: dict[str, Any] = {}
+    for attribute, *parts in zip(attributes, *(blocks or empty), strict=True):
+        whole = np.concatenate(parts)
+        values = attribute.values
+        columns[attribute.name] = whole if values is None else pd.Categorical(whole, categories=list(dict.fromkeys(values)))
+    return pd.DataFrame(columns)
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:

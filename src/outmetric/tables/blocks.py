@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from outmetric.operators import Array
-from outmetric.tables.sources import TableError, arrow_package
+from outmetric.tables.sources import TableError, arrow_package, check_names
 
 # Rows read at once.
 ROWS = 2**16
@@ -36,9 +36,7 @@ class TableFile:
         """Look at the header; columns that are not numbers are an error that names them."""
         path = Path(path)
         schema = _dataset(path).schema
-        twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
-        if twice:
-            raise TableError(f"{path} has several columns named {', '.join(twice)}; rename them.")
+        check_names(schema.names, str(path))
         missing = [name for name in (target, *leave_out) if name not in schema.names]
         if missing:
             raise TableError(f"{path} has no column {missing[0]!r}; it has: {', '.join(schema.names[:20])}.")

@@ -99,11 +99,12 @@ def check_columns(
     """
     named = [name for name in (target, identifier) if name is not None]
     _check_present(frame, [*named, *leave_out], source)
-    if len({*named, *leave_out}) < len(named) + len(set(leave_out)):
+    apart = {*named, *leave_out}
+    if len(apart) < len(named) + len(set(leave_out)):
         raise TableError(f"one column cannot be target, identifier or left out at once: {shown([*named, *leave_out])}.")
     if len(frame) < 2:
         raise TableError(f"{source} has {len(frame)} {'row' if len(frame) == 1 else 'rows'}; to learn, at least 2 are needed.")
-    features = [name for name in frame.columns if name not in named and name not in leave_out]
+    features = [name for name in frame.columns if name not in apart]
     if not features:
         raise TableError(f"{source} has no columns to learn from beside {shown([*named, *leave_out])}.")
     plain = _plain_numbers(frame, features)  # one by one would take its time with many columns
@@ -212,10 +213,7 @@ def _kind_of_text(column: Any) -> tuple[Kind, str | None]:
     if not apart:
         return "category", None
     if given.str.fullmatch(DECIMAL_COMMAS).mean() > 0.5:
-        return (
-            "category",
-            f"seems to hold numbers with commas, such as {shown(given.tolist()[:1])}; say which mark is the decimal one",
-        )
+        return "category", f"seems to hold numbers with commas, such as {shown(given.tolist()[:1])}; say which is the decimal mark"
     return "category", (
         f"has {distinct} different texts in {len(given)} rows, such as {shown(given.tolist()[:2])}, and is probably an "
         "identifier or free text"

@@ -6,8 +6,10 @@ import bz2
 import gzip
 import io
 import lzma
+import re
 import sys
 import zipfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -22,9 +24,17 @@ TIMES = 4
 USUAL_MEMORY = 2.0**33
 BLOCK = 2**20
 TEXTS = {".csv": "csv", ".tsv": "tsv", ".txt": "csv", ".arff": "arff"}
-KINDS = {**TEXTS, ".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "feather", ".npz": "npz"}
-PACKINGS = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".xz": b"\xfd7zXZ\0", ".zst": b"\x28\xb5\x2f\xfd", ".zip": b"PK\3\4"}
-MAGIC = {b"PAR1": "parquet", b"ARROW1": "feather", b"\xff\xff\xff\xff": "feather"}
+BINARY = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "feather", ".npz": "npz"}
+KINDS = {**TEXTS, **BINARY}
+# How packed files begin, and how binary tables begin and end; the header of a table in text does not look like that.
+PACKINGS = {
+    ".gz": rb"\x1f\x8b",
+    ".bz2": rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)",
+    ".xz": rb"\xfd7zXZ\x00",
+    ".zst": rb"\x28\xb5\x2f\xfd",
+    ".zip": rb"PK\x03\x04",
+}
+MAGIC = {b"PAR1": ("parquet", b"PAR1"), b"ARROW1\0\0": ("feather", b"ARROW1"), b"\xff\xff\xff\xff": ("feather", b"")}
 
 
 class TableError(ValueError):
@@ -51,15 +61,15 @@ def load(source: Path | str) -> Source:
             data = _bounded(stream, name)
         if not data:
             raise TableError(f"{name} is empty.")
-        if packing is not None and not data.startswith(PACKINGS[packing]):
+        if packing is not None and not re.match(PACKINGS[packing], data):
             raise TableError(f"{name} ends with {packing}, but its content does not begin like that; rename it or pack it again.")
-        packing = next((suffix for suffix, magic in PACKINGS.items() if data.startswith(magic)), None)
+        packing = next((suffix for suffix, begin in PACKINGS.items() if re.match(begin, data)), None)
         if packing == ".zip":
             member, data = _unzip(data, name, kind)
             kind = kind or _formats(name, [suffix.lower() for suffix in Path(member).suffixes])[0]
         elif packing is not None:
             data = _bounded(_unpacked(data, packing), name)
-    found = next((kind for magic, kind in MAGIC.items() if data.startswith(magic)), None)
+    found = next((name for begin, (name, end) in MAGIC.items() if data.startswith(begin) and data.endswith(end)), None)
     if found and kind not in (None, found):
         raise TableError(f"{name} is named like {kind}, but its content is {found}; rename it.")
     return Source(name, kind or found or "text", data)
@@ -99,12 +109,11 @@ def shown(names: Sequence[Any], at_most: int = 10) -> str:
     return ", ".join(texts) + (f" and {len(names) - at_most} more" if len(names) > at_most else "")
 
 
-def check_names(names: Sequence[str], source: str) -> None:
+def check_names(names: Sequence[str], source: str, advice: str = "Rename them.") -> None:
     """Raise TableError if two columns have the same name."""
-    seen: set[str] = set()
-    twice = list(dict.fromkeys(name for name in names if name in seen or seen.add(name)))  # type: ignore[func-returns-value]
+    twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
-        raise TableError(f"{source} has several columns named {shown(twice)}; rename them. (Is its first line the header?)")
+        raise TableError(f"{source} has several columns named {shown(twice)}. {advice}")
 
 
 def arrow_package() -> Any:
@@ -113,7 +122,7 @@ def arrow_package() -> Any:
         import pandas  # noqa: F401
         import pyarrow
     except ImportError as error:
-        raise ImportError("tables in files need two more packages: pip install 'outmetric[tables]' ({error})") from error
+        raise ImportError(f"tables in files need two more packages: pip install 'outmetric[tables]' ({error})") from error
     return pyarrow
 
 

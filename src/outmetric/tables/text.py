@@ -8,11 +8,13 @@ from collections.abc import Collection, Iterator
 from itertools import islice
 from typing import Any
 
-from outmetric.tables.sources import TableError, arrow_package, check_names, check_room, told
+from outmetric.tables.sources import TIMES, TableError, arrow_package, check_names, check_room, told
 
 DELIMITERS = (",", ";", "\t")
 # Rows by which the delimiter is told.
 TELLING_ROWS = 20
+# Bytes that are cut into cells at once; no row may be longer.
+BLOCK = 2**30
 # Cells that are tried before all of a column.
 TELLING_CELLS = 1000
 # Bytes of memory, measured: for each cell beside its text, for a cell that stays text, and for each column beside its cells.
@@ -66,9 +68,9 @@ def read_csv(
     if not header:
         raise TableError(f"{name}: its first line must name the columns, but has a cell too long for that.")
     names = [cell or f"column {place}" for place, cell in enumerate(header, start=1)]
-    check_names(names, name)
+    check_names(names, name, "Rename them; or is the first line not the header? It must be.")
     n_cells = text.count(delimiter) + text.count("\n") + text.count("\r")
-    check_room(4.0 * len(text) + CELL_SIZE * n_cells + COLUMN_SIZE * len(names), name)
+    check_room(float(TIMES) * len(text) + CELL_SIZE * n_cells + COLUMN_SIZE * len(names), name)
     cells = _cells(text, name, delimiter, len(names), missing)
     words = arrow.array(sorted({"", *missing}))
     as_text = set(as_text)
@@ -84,7 +86,8 @@ def read_csv(
     kept = {}
     for place, (title, found) in enumerate(zip(names, columns, strict=True)):
         column = pc.if_else(pc.equal(cells[place], ""), None, cells[place]) if found is None else found
-        if header[place] or not (_is_row_number(column) if place == 0 else column.null_count == len(column)):
+        unused = column.null_count == len(column) or (place == 0 and _is_row_number(column))
+        if header[place] or not unused:
             kept[title] = column
     return arrow.table(kept).to_pandas()
 
@@ -129,7 +132,7 @@ def _cells(text: str, name: str, delimiter: str, width: int, missing: Collection
         try:
             table = pyarrow.csv.read_csv(
                 arrow.BufferReader(data),
-                read_options=pyarrow.csv.ReadOptions(use_threads=False, column_names=places, block_size=min(len(data), 2**30)),
+                read_options=pyarrow.csv.ReadOptions(use_threads=False, column_names=places, block_size=min(len(data), BLOCK)),
                 parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
                 convert_options=pyarrow.csv.ConvertOptions(
                     column_types=dict.fromkeys(places, arrow.string()),
@@ -147,8 +150,8 @@ def _cells(text: str, name: str, delimiter: str, width: int, missing: Collection
                     ) from None
             raise
     if not table or table.column(0)[-1].as_py() != LAST:
-        lines = [line for line, _ in _rows(text, delimiter)]
-        raise TableError(f"{name}: a quote that opens in the row at line {lines[-1]} is never closed.")
+        starts = [line for line, _ in _rows(text, delimiter)]
+        raise TableError(f"{name}: a quote that opens in the row at line {starts[-1]} is never closed.")
     return [column.combine_chunks() for column in table.slice(1, len(table) - 2).columns]
 
 

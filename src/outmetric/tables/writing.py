@@ -114,7 +114,7 @@ def _sink(destination: Path | str) -> Iterator[Any]:
         sys.stdout.buffer.write(memory.getbuffer())
         sys.stdout.buffer.flush()
         return
-    path = Path(destination)
+    path = Path(destination).resolve()  # a link stays one
     partial = path.with_name(f".{uuid.uuid4().hex}.part")
     try:
         with partial.open("xb") as file:
