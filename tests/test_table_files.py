@@ -207,6 +207,10 @@ def columns(path, **options):
         ("a;b\n1,5;x\n2,5;y\n", {"decimal": "."}, {"a": ["1,5", "2,5"], "b": ["x", "y"]}),
         ("a;b\n1.234;x\n2,5;y\n", {"decimal": ","}, {"a": ["1.234", "2,5"], "b": ["x", "y"]}),
         ('a,b\n"1,5",x\n', {}, {"a": ["1,5"], "b": ["x"]}),
+        # Names that are numbers.
+        ("2019,2020,kind\n1,2,a\n", {}, {"2019": [1], "2020": [2], "kind": ["a"]}),
+        ("0,1\n5,6\n", {}, {"0": [5], "1": [6]}),
+        (",".join(f"{k}.5" for k in range(20, 0, -1)) + "\n" + ",".join("1" * 20), {}, {f"{k}.5": [1] for k in range(20, 0, -1)}),
         # Columns without a name: the numbers of rows, and nothing, are left out.
         (",a,\n4,1,\n0,2,\n", {}, {"a": [1, 2]}),
         (",a,b\n,1,\n,2,\n", {}, {"a": [1, 2], "b": [None, None]}),
@@ -295,6 +299,9 @@ REFUSED = {
     "too many cells": ("t.csv", 'a,b\n"x\ny",2\n1,2,3\n', "line 4: the number of cells is 3, but that of the header is 2"),
     "a quote": ("t.csv", 'a,b\n1,2\n1,"x\n2,y\n', "quote that opens in the row at line 3 is never closed"),
     "twins": ("t.csv", "a,b,c,b ,a\n1,2,3,4,5\n", "several columns named 'a', 'b'. Rename"),
+    "no header": ("t.csv", "6,148,72.5,x\n1,85,66,y\n", "t.csv has no header: its first line is '6', '148', '72.5', 'x'"),
+    "no header, falling": ("t.csv", "5.1,3.5,1.4,0.2,setosa\n4.9,3.0,1.4,0.2,setosa\n", "has no header"),
+    "no header, twins": ("t.csv", "1,1,0\n1,0,1\n", "has no header"),
     "no columns": ("t.csv", '""\n1\n', "has no columns"),
     "a long name": ("t.csv", "x" * 200_000, "first line must name the columns"),
     "spreadsheet": ("t.xlsx", "PK", "t.xlsx: known are .csv"),

@@ -109,11 +109,11 @@ def shown(names: Sequence[Any], at_most: int = 10) -> str:
     return ", ".join(texts) + (f" and {len(names) - at_most} more" if len(names) > at_most else "")
 
 
-def check_names(names: Sequence[str], source: str, advice: str = "Rename them.") -> None:
+def check_names(names: Sequence[str], source: str) -> None:
     """Raise TableError if two columns have the same name."""
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
-        raise TableError(f"{source} has several columns named {shown(twice)}. {advice}")
+        raise TableError(f"{source} has several columns named {shown(twice)}. Rename them.")
 
 
 def arrow_package() -> Any:

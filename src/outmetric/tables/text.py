@@ -8,7 +8,9 @@ from collections.abc import Collection, Iterator
 from itertools import islice
 from typing import Any
 
-from outmetric.tables.sources import TIMES, TableError, arrow_package, check_names, check_room, told
+import numpy as np
+
+from outmetric.tables.sources import TIMES, TableError, arrow_package, check_names, check_room, shown, told
 
 DELIMITERS = (",", ";", "\t")
 # Rows by which the delimiter is told.
@@ -22,6 +24,9 @@ CELL_SIZE, TEXT_SIZE, COLUMN_SIZE = 40, 120, 10_000
 MARKS = {b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 DECIMAL_COMMA = r"^\s*[+-]?(\d+(,\d*)?|,\d+)([eE][+-]?\d+)?\s*$"
 THOUSANDS = r"^\s*[+-]?[1-9]\d{0,2}(,\d{3})*\s*$"
+NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+# So few numbers can fall by chance.
+FEW_STEPS = 10
 LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
 LAST = "the end of this table"
 
@@ -68,7 +73,8 @@ def read_csv(
     if not header:
         raise TableError(f"{name}: its first line must name the columns, but has a cell too long for that.")
     names = [cell or f"column {place}" for place, cell in enumerate(header, start=1)]
-    check_names(names, name, "Rename them; or is the first line not the header? It must be.")
+    _check_header(header, name)
+    check_names(names, name)
     n_cells = text.count(delimiter) + text.count("\n") + text.count("\r")
     check_room(float(TIMES) * len(text) + CELL_SIZE * n_cells + COLUMN_SIZE * len(names), name)
     cells = _cells(text, name, delimiter, len(names), missing)
@@ -90,6 +96,17 @@ def read_csv(
         if header[place] or not unused:
             kept[title] = column
     return arrow.table(kept).to_pandas()
+
+
+def _check_header(header: list[str], name: str) -> None:
+    """Raise TableError for a first line of values: mostly numbers, which do not rise or fall as years or wavelengths do."""
+    numbers = [float(cell) for cell in header if NUMBER.fullmatch(cell)]
+    steps = np.diff(numbers)
+    in_order = (steps > 0).all() or (len(steps) > FEW_STEPS and (steps < 0).all())
+    if len(numbers) > len(header) / 2 and not in_order:
+        raise TableError(
+            f"{name} has no header: its first line is {shown(header)}. Put a line with the names of the columns above it."
+        )
 
 
 def lines(text: str) -> Iterator[str]:
