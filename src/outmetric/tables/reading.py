@@ -29,8 +29,8 @@ def read_table(
     Parameters
     ----------
     source : path, or "-" for standard input
-        CSV with a header (.csv, .txt, .tsv), ARFF, Parquet, Feather or .npz, by the suffix; without one, and from standard input, by
-        the content. Text may be packed: .gz, .bz2, .xz, .zst, or .zip with one file in it.
+        CSV with a header (.csv, .txt, .tsv), ARFF, Parquet, Feather or .npz, by the suffix; without one, and from standard input,
+        by the content. Text may be packed: .gz, .bz2, .xz, .zst, or .zip with one file in it.
     encoding : str, optional
         Of text. Default: UTF-8, or what a byte order mark says.
     delimiter : str, optional
