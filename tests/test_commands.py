@@ -121,6 +121,18 @@ def test_columns_may_come_in_any_order_and_with_others(folder, model):
     np.testing.assert_array_equal([float(row["x1"]) for row in found], model.transform(new)[:, 0])
 
 
+def test_categories_that_look_like_numbers_stay_as_they_are_written(tmp_path):
+    rows = [f"{('007', 'x7')[k % 2]},{k % 5},{'ab'[k % 2]}" for k in range(20)]
+    (tmp_path / "table.csv").write_text("\n".join(["code,x,kind", *rows]))
+    done("fit", tmp_path / "table.csv", "-t", "kind", "-o", tmp_path / "a", "--model", "learned")
+    predicted = rows_of(done("predict", tmp_path / "a", "-", text="code,x\n007,1\n007,2\n"))
+    assert [row["prediction"] for row in predicted] == ["a", "a"]
+    expected = outmetric.load(tmp_path / "a").predict_proba(pd.DataFrame({"code": ["007"], "x": [1]}))
+    assert float(predicted[0]["probability of a"]) == expected[0, 0]
+    number = outmetric.load(tmp_path / "a").predict_proba(pd.DataFrame({"code": [7], "x": [1]}))
+    assert float(predicted[0]["probability of a"]) > number[0, 0]  # an unknown category
+
+
 def test_neighbors_are_the_nearest_rows_of_the_table(folder, model):
     found = rows_of(done("neighbors", folder / "cars.model", folder / "new.csv", "-k", 3))
     places, new = model.transform(cars()), model.transform(pd.read_csv(folder / "new.csv"))

@@ -86,6 +86,8 @@ TRANSFORMERS = (
     *(StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler, PowerTransformer, QuantileTransformer, PCA, VarianceThreshold),
     FeatureWeights,
 )
+# Parameters that belong to a machine rather than to a model; a file that has them could start processes and write to folders.
+LOCAL = frozenset({"n_jobs", "memory"})
 # What belongs to this process rather than to the model: rows seen by `partial_fit`, routing of metadata, and callbacks.
 TRANSIENT = frozenset({"_stream", "_scored", "_metadata_request", "_skl_callbacks", "_parent_callback_ctx", "_callback_fit_ctx"})
 ATTRIBUTE = re.compile(r"_?[a-z][a-zA-Z0-9_]*")
@@ -131,6 +133,8 @@ class Writer:
         if type(value) is tuple:
             return {"tuple": self._nodes(value, where)}
         if type(value) is dict:
+            if not LOCAL.isdisjoint(value):
+                raise NotStorableError(f"{where} sets one of {sorted(LOCAL)}, which belong to a machine; leave it out.")
             pairs = [[self.node(key, where), self.node(item, f"{where}[{key!r}]")] for key, item in value.items()]
             return {"dict": pairs}
         if isinstance(value, slice):
@@ -210,10 +214,10 @@ def _parts(value: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         given = {**getattr(value, "cvargs", {}), **vars(value)}
         names = [name for name in signature(type(value)).parameters if name in given]
         return {name: given[name] for name in names}, {}
-    params = {name: item for name, item in value.get_params(deep=False).items() if name != "n_jobs"}
+    params = {name: item for name, item in value.get_params(deep=False).items() if name not in LOCAL}
     if isinstance(value, NEIGHBOURS) and hasattr(value, "_fit_X"):
         return params, {"points": value._fit_X, "targets": _targets(value), "feature_names_in_": _names(value)}
-    kept = {name: item for name, item in vars(value).items() if name not in params and name not in TRANSIENT | {"n_jobs"}}
+    kept = {name: item for name, item in vars(value).items() if name not in params and name not in TRANSIENT | LOCAL}
     return params, kept
 
 
@@ -293,8 +297,8 @@ class Reader:
 
     def _dict(self, content: Any) -> Any:
         found = {self.value(key): self.value(value) for key, value in (_sized(pair, 2) for pair in _list(content))}
-        if len(found) != len(content) or found.get("n_jobs") is not None:
-            raise ValueError("a dictionary holds a key twice, or a number of processes")
+        if len(found) != len(content) or not LOCAL.isdisjoint(found):
+            raise ValueError(f"a dictionary holds a key twice, or one of {sorted(LOCAL)}")
         return found
 
     def _dtype(self, content: Any) -> Any:
@@ -359,8 +363,8 @@ class Reader:
             raise ValueError(f"it holds an object of the unknown class {str(entry['class'])[:100]!r}")
         kind = CLASSES[entry["class"]]
         params, state = ({name: self.value(node) for name, node in _mapping(entry[part]).items()} for part in ("params", "state"))
-        if "n_jobs" in params or "n_jobs" in state:
-            raise ValueError("it holds a number of processes")
+        if not LOCAL.isdisjoint([*params, *state]):
+            raise ValueError(f"it sets one of {sorted(LOCAL)}, which belong to a machine")
         if not issubclass(kind, BaseEstimator):
             if state:
                 raise ValueError(f"{kind.__name__} has no fitted attributes")

@@ -51,8 +51,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to a file that is safe to load.
 
     The file holds parameters, fitted attributes, names of features and classes, and preparations, and takes the place of an
-    earlier one only when it is complete. ``n_jobs`` belongs to a machine, and rows seen by `partial_fit` belong to a process: both
-    are left out.
+    earlier one only when it is complete. ``n_jobs`` and ``memory`` belong to a machine, and rows seen by `partial_fit` to
+    a process: they are left out.
 
     Parameters
     ----------

@@ -109,11 +109,7 @@ class TableModel:
         """A table of one row with the right kinds of columns."""
         import pandas as pd
 
-        return pd.DataFrame({name: [0.0 if kind == "number" else ""] for name, kind in self._kinds.items()})
-
-    @property
-    def _kinds(self) -> dict[str, str]:
-        return dict(zip(self.columns.features, self.columns.kinds, strict=True))
+        return pd.DataFrame({name: [0.0 if kind == "number" else ""] for name, kind in self.columns.kinds_by_name.items()})
 
     def facts(self) -> dict[str, Any]:
         """What there is to say about the model, for people and programs."""
@@ -122,7 +118,7 @@ class TableModel:
             "target": self.columns.target,
             "rows": len(self.coordinates),
             "components": self.coordinates.shape[1],
-            "features": self._kinds,
+            "features": self.columns.kinds_by_name,
             "identifier": self.columns.identifier,
         }
         if self.classes is not None:

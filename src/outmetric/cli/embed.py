@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from outmetric.cli.terminal import LeaveOut, Seed, names_in, talk, told
+from outmetric.cli.terminal import LeaveOut, Seed, names_in, progress, talk, told
 from outmetric.models import LearnedKernelMetric
 from outmetric.operators import Array
 from outmetric.tables import TableFile, check_output, write_blocks
@@ -36,24 +36,28 @@ def embed(
     outmetric embed flights.parquet --target delayed --landmarks 500 -o coordinates.parquet
     """
     began = time.perf_counter()
-    table = TableFile.open(data, target, names_in(leave_out))
     check_output(output)
-    mean, spread = table.moments()
-    model = LearnedKernelMetric(
-        components,
-        bandwidth=float(bandwidth) if bandwidth.replace(".", "", 1).isdigit() else bandwidth,
-        regression_weight=weight,
-        solver="nystroem",
-        n_landmarks=landmarks,
-        random_state=seed,
-    )
-    if dask is None:
-        model.fit(lambda: table.scaled(mean, spread))
-    else:
-        _fit_on_dask(model, table, mean, spread, dask)
-    names = [f"x{k + 1}" for k in range(model.coefficients_.shape[1])]
-    coordinates = ((*model.transform(X).T, y) for X, y in table.scaled(mean, spread))
-    rows = write_blocks(output, [*names, target], coordinates)
+    with progress() as tell:
+        table = TableFile.open(data, target, names_in(leave_out))
+        tell(0, None, "scale of the features")
+        mean, spread = table.moments()
+        model = LearnedKernelMetric(
+            components,
+            bandwidth=float(bandwidth) if bandwidth.replace(".", "", 1).isdigit() else bandwidth,
+            regression_weight=weight,
+            solver="nystroem",
+            n_landmarks=landmarks,
+            random_state=seed,
+        )
+        tell(0, None, "learning")
+        if dask is None:
+            model.fit(lambda: table.scaled(mean, spread))
+        else:
+            _fit_on_dask(model, table, mean, spread, dask)
+        tell(0, None, "mapping")
+        names = [f"x{k + 1}" for k in range(model.coefficients_.shape[1])]
+        coordinates = ((*model.transform(X).T, y) for X, y in table.scaled(mean, spread))
+        rows = write_blocks(output, [*names, target], coordinates)
     taken = time.perf_counter() - began
     talk(f"{rows} rows, {len(table.features)} features, {model.n_landmarks_} landmarks; {taken:.1f} s: {output}")
 

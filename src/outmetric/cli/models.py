@@ -89,9 +89,9 @@ def fit(
     """
     check_file(output, ())
     given = _settings(settings or [])
-    frame = Reading(encoding, delimiter, decimal).read(data)
-    columns = check_columns(frame, target, leave_out=names_in(leave_out), identifier=identifier, source=data)
     with progress() as tell:
+        frame = Reading(encoding, delimiter, decimal).read(data)
+        columns = check_columns(frame, target, leave_out=names_in(leave_out), identifier=identifier, source=data)
         fitted = fit_table(
             frame,
             columns,
@@ -131,9 +131,11 @@ def transform(
     outmetric transform cars.model new-cars.csv -o coordinates.csv
     """
     check_output(output)
-    fitted = _load(model)
-    frame = Reading(encoding, delimiter, decimal).read(data)
-    coordinates = fitted.transform(frame, data)
+    with progress() as tell:
+        fitted = _load(model)
+        frame = Reading(encoding, delimiter, decimal).read(data, fitted.columns)
+        tell(0, None, f"mapping {len(frame)} rows")
+        coordinates = fitted.transform(frame, data)
     give({**_row_names(fitted, frame), **_axes(coordinates)}, output, as_json)
 
 
@@ -154,11 +156,13 @@ def predict(
     outmetric predict cars.model new-cars.csv --json | jq '.[0].prediction'
     """
     check_output(output)
-    fitted = _load(model)
-    frame = Reading(encoding, delimiter, decimal).read(data)
-    found = {**_row_names(fitted, frame), "prediction": fitted.predict(frame, data)}
-    if fitted.classes is not None:
-        shares = fitted.predict_proba(frame, data)
+    with progress() as tell:
+        fitted = _load(model)
+        frame = Reading(encoding, delimiter, decimal).read(data, fitted.columns)
+        tell(0, None, f"predicting {len(frame)} rows")
+        found = {**_row_names(fitted, frame), "prediction": fitted.predict(frame, data)}
+        shares = None if fitted.classes is None else fitted.predict_proba(frame, data)
+    if fitted.classes is not None and shares is not None:
         found |= {f"probability of {name}": share for name, share in zip(fitted.classes, shares.T, strict=True)}
     give(found, output, as_json)
 
@@ -180,9 +184,11 @@ def neighbors(
     outmetric neighbors cars.model my-car.csv -k 3
     """
     check_output(output)
-    fitted = _load(model)
-    frame = Reading(encoding, delimiter, decimal).read(query)
-    distances, rows = fitted.neighbors(fitted.transform(frame, query), k)
+    with progress() as tell:
+        fitted = _load(model)
+        frame = Reading(encoding, delimiter, decimal).read(query, fitted.columns)
+        tell(0, None, f"finding neighbours of {len(frame)} rows")
+        distances, rows = fitted.neighbors(fitted.transform(frame, query), k)
     ((name, queries),) = _row_names(fitted, frame).items()
     found = {
         name: np.repeat(queries, k),
@@ -306,7 +312,7 @@ def _places(fitted: TableModel, given: str, reading: Reading) -> tuple[Array, Ar
     """Names and coordinates of the rows of a table, or of one known row."""
     if given != "-" and not Path(given).exists():
         return np.array([given]), fitted.row(given)[None]
-    frame = reading.read(given)
+    frame = reading.read(given, fitted.columns)
     ((_, names),) = _row_names(fitted, frame).items()
     return np.asarray(names).astype(str), fitted.transform(frame, given)
 

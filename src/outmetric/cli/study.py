@@ -68,12 +68,12 @@ def evaluate(
     """
     if picture is not None:
         check_file(picture, PICTURES)
-    frame = Reading(encoding, delimiter, decimal).read(data)
-    columns = check_columns(frame, target, leave_out=names_in(leave_out), source=data)
-    if not columns.classes:
-        raise TableError(f"{data}: the target {target} is a number; only classes can be evaluated.")
-    X, y = align(frame, columns, source=data), columns.targets(frame)
     with progress() as tell:
+        frame = Reading(encoding, delimiter, decimal).read(data)
+        columns = check_columns(frame, target, leave_out=names_in(leave_out), source=data)
+        if not columns.classes:
+            raise TableError(f"{data}: the target {target} is a number; only classes can be evaluated.")
+        X, y = align(frame, columns, source=data), columns.targets(frame)
         found = compare(X, y, folds=folds, repeats=repeats, time_budget=time_budget, seed=seed, n_jobs=jobs, tell=tell)
     names = list(found.right)
     if picture is not None:
@@ -130,10 +130,10 @@ def draw_map(
     outmetric map cars.csv --target origin -o cars.html --components 3 --id name
     """
     check_file(output, (*PAGES, *PICTURES))
-    frame = Reading(encoding, delimiter, decimal).read(data)
-    columns = check_columns(frame, target, leave_out=names_in(leave_out), identifier=identifier, source=data)
-    train, test = _parts(frame, columns.targets(frame), columns.classes, hold_out, seed)
     with progress() as tell:
+        frame = Reading(encoding, delimiter, decimal).read(data)
+        columns = check_columns(frame, target, leave_out=names_in(leave_out), identifier=identifier, source=data)
+        train, test = _parts(frame, columns.targets(frame), columns.classes, hold_out, seed)
         outcome = fit_table(
             frame.iloc[train],
             columns,

@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from outmetric.tables import TableError, read_table, write_table
+from outmetric.tables import Columns, TableError, read_table, write_table
 
 PICTURES = (".png", ".pdf", ".svg")
 INTERRUPTED = 130  # as shells have it
@@ -49,8 +49,12 @@ class Reading:
     delimiter: str | None = None
     decimal: str | None = None
 
-    def read(self, source: str) -> Any:
-        return read_table(source, encoding=self.encoding, delimiter=self.delimiter, decimal=self.decimal)
+    def read(self, source: str, columns: Columns | None = None) -> Any:
+        """A table; ``columns`` of a model tell what must stay as it is written."""
+        as_text = [] if columns is None else [name for name, kind in columns.kinds_by_name.items() if kind == "category"]
+        if columns is not None and columns.identifier is not None:
+            as_text.append(columns.identifier)
+        return read_table(source, encoding=self.encoding, delimiter=self.delimiter, decimal=self.decimal, as_text=as_text)
 
 
 def names_in(text: str) -> list[str]:
@@ -86,14 +90,14 @@ def told(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[int, int, str], None]]:
-    """A function (done, total, text) that moves a bar on stderr, which disappears in the end."""
+def progress() -> Iterator[Callable[[int, int | None, str], None]]:
+    """A function (done, total, text) that moves a bar on stderr, which disappears in the end; without a total it only moves."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("reading", total=None)
+        task = bar.add_task("reading the table", total=None)
 
-        def tell(done: int, total: int, text: str) -> None:
+        def tell(done: int, total: int | None, text: str) -> None:
             bar.update(task, completed=done, total=total, description=text)
 
         yield tell

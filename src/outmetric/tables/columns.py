@@ -45,6 +45,10 @@ class Columns:
     classes: bool = True
     identifier: str | None = None
 
+    @property
+    def kinds_by_name(self) -> dict[str, Kind]:
+        return dict(zip(self.features, self.kinds, strict=True))
+
     def unused(self, frame: Any) -> list[str]:
         """The columns of a table that have no part in this."""
         used = {*self.features, self.target, self.identifier}
@@ -138,7 +142,7 @@ def align(frame: Any, columns: Columns, *, source: str = "the table") -> Any:
     _check_present(frame, columns.features, source)
     if not len(frame):
         raise TableError(f"{source} has no rows.")
-    kinds = dict(zip(columns.features, columns.kinds, strict=True))
+    kinds = columns.kinds_by_name
     plain = _plain_numbers(frame, [name for name, kind in kinds.items() if kind == "number"])
     rest = {name: kind for name, kind in kinds.items() if name not in plain}
     found = {name: _numbers(frame[name]) if kind == "number" else (_text(frame[name]), None) for name, kind in rest.items()}
