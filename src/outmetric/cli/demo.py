@@ -17,7 +17,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 
 from outmetric import plots
-from outmetric.cli.terminal import PICTURES, check_file, talk, told
+from outmetric.cli.terminal import PICTURES, check_file, talk, told, whole
 from outmetric.datasets import make_waveform
 from outmetric.models import FixedKernelMetric, LearnedKernelMetric
 from outmetric.operators import Array
@@ -98,5 +98,6 @@ def demo(
             ax.set_title(f"{split.name}, {name}: {accuracy:.1%} in two dimensions", fontsize=10)
     Console().print(table)
     figure.suptitle("held-out points; pale: training points; outlined: targets of the classes", fontsize=10)
-    figure.savefig(picture, dpi=110)
+    with whole(picture) as partial:
+        figure.savefig(partial, dpi=110)
     print(f"maps in two dimensions: {picture}")

@@ -33,6 +33,7 @@ from outmetric.cli.terminal import (
     progress,
     talk,
     told,
+    whole,
 )
 from outmetric.operators import Array
 from outmetric.storage import load, save
@@ -266,12 +267,8 @@ def export(
     check_file(output, (".onnx",))
     fitted = _load(model)
     content = to_onnx(fitted.estimator, fitted.example()).SerializeToString()
-    partial = output.with_name(f".{output.name}.part")
-    try:
+    with whole(output) as partial:
         partial.write_bytes(content)
-        partial.replace(output)
-    finally:
-        partial.unlink(missing_ok=True)
     talk(f"{len(content) / 1e6:.2f} MB: {output}")
 
 

@@ -27,6 +27,7 @@ from outmetric.cli.terminal import (
     Target,
     TimeBudget,
     check_file,
+    draw,
     give_json,
     names_in,
     progress,
@@ -78,9 +79,7 @@ def evaluate(
     names = list(found.right)
     if picture is not None:
         means, halves = (np.array([[of(name)] for name in names]) for of in (found.mean, found.half))
-        ax = plots.accuracy_bars([Path(data).stem], names, means, halves)
-        ax.figure.savefig(picture, dpi=150)
-        plots.close(ax.figure)
+        draw(plots.accuracy_bars([Path(data).stem], names, means, halves), picture)
         talk(f"picture: {picture}")
     if as_json:
         give_json([_scores(found, name) for name in names])
@@ -199,5 +198,4 @@ def _picture(model: TableModel, frame: Any, train: Array, test: Array, title: st
     pale = {"X_train": X.iloc[behind], "y_train": y[behind]} if len(behind) else {}
     ax = plots.output_map(model.mapping, X.iloc[drawn], y[drawn], **pale)
     ax.set_title(title, fontsize=10)
-    ax.figure.savefig(output, dpi=150)
-    plots.close(ax.figure)
+    draw(ax, output)

@@ -17,6 +17,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from outmetric import plots
 from outmetric.tables import Columns, TableError, read_table, write_table
 
 PICTURES = (".png", ".pdf", ".svg")
@@ -111,6 +112,24 @@ def check_file(path: Path, suffixes: Sequence[str]) -> None:
         raise TableError(f"{path} must lie in an existing folder that can be written to.")
     if path.is_dir():
         raise TableError(f"{path} is a folder; give the name of a file.")
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """A place to write to that takes the name of ``path`` when all went well, and is gone otherwise."""
+    partial = path.with_name(f".{path.stem}.{os.getpid()}.part{path.suffix}")
+    try:
+        yield partial
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def draw(ax: Any, path: Path) -> None:
+    """Write the picture that some axes belong to."""
+    with whole(path) as partial:
+        ax.figure.savefig(partial, dpi=150)
+    plots.close(ax.figure)
 
 
 def give(columns: Mapping[str, Any], output: str, as_json: bool) -> None:
