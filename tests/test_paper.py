@@ -484,6 +484,6 @@ class TestCommand:
         assert "Traceback" not in found.output
 
     def test_the_quick_run_needs_no_files(self):
-        trials = cli._plan(None, None, None, None, True)
+        trials = cli.paper._plan(None, None, None, None, True)
         assert {trial.method for trial in trials} == set(PAPER_METHODS)
         assert not {trial.dataset for trial in trials} & set(PAPER_SETS)

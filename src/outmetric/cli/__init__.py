@@ -12,8 +12,7 @@ except ImportError:
     sys.exit("the outmetric command needs more packages: pip install 'outmetric[cli]'")
 
 from outmetric import __version__
-from outmetric.cli import demo, embed, models, study
-from outmetric.cli.paper import paper
+from outmetric.cli import demo, embed, models, paper, study
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -27,7 +26,7 @@ app.command()(study.evaluate)
 app.command("map")(study.draw_map)
 app.command()(embed.embed)
 app.command()(demo.demo)
-app.add_typer(paper, name="paper")
+app.add_typer(paper.commands, name="paper")
 
 
 def _print_version(wanted: bool) -> None:

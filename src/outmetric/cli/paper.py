@@ -18,7 +18,7 @@ from outmetric.paper import protocol, report, runner
 from outmetric.paper.protocol import Trial
 from outmetric.paper.runner import Result, State, Store
 
-paper = typer.Typer(no_args_is_help=True, help="Repeat the experiments of the paper.")
+commands = typer.Typer(no_args_is_help=True, help="Repeat the experiments of the paper.")
 
 Folder = Annotated[Path, typer.Option("--folder", "-f", help="Where trials are kept and the report is written.")]
 Datasets = Annotated[str | None, typer.Option(help="Data sets, with commas between them. Default: the paper's eight.")]
@@ -51,7 +51,7 @@ def _store(folder: Path, known: Path | None) -> Store:
         raise typer.BadParameter(str(error)) from error
 
 
-@paper.command("run")
+@commands.command("run")
 def run(
     folder: Folder = Path("outmetric-paper"),
     datasets: Datasets = None,
@@ -112,7 +112,7 @@ def run(
         raise typer.Exit(1)
 
 
-@paper.command("status")
+@commands.command("status")
 def status(
     folder: Folder = Path("outmetric-paper"),
     datasets: Datasets = None,
@@ -134,7 +134,7 @@ def status(
     Console().print(table)
 
 
-@paper.command("report")
+@commands.command("report")
 def write_report(
     folder: Folder = Path("outmetric-paper"),
     datasets: Datasets = None,
