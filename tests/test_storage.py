@@ -30,6 +30,7 @@ from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, OrdinalEncoder, P
 import outmetric
 from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricClassifier, MetricSearchCV, kernels, storage
 from outmetric.baselines import ITML, LMNN, KernelITML, KernelLMNN
+from outmetric.metric import OutputMetric
 from outmetric.storage import ModelFileError, NotStorableError
 
 X, y = load_iris(return_X_y=True)
@@ -133,6 +134,8 @@ def test_a_model_comes_back_as_it_was(case, mmap, fitted, tmp_path):
     outmetric.save(again, tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
     assert sorted(os.listdir(tmp_path)) == ["again", "model"]
+    (tmp_path / "other").touch()
+    assert (tmp_path / "model").stat().st_mode == (tmp_path / "other").stat().st_mode
     wanted = sklearn.clone(model).set_params(**{name: None for name in model.get_params() if name in ("n_jobs", "random_state")})
     assert repr(again.set_params(random_state=None) if hasattr(again, "random_state") else again) == repr(wanted)
 
@@ -413,6 +416,47 @@ def test_arrays_that_do_not_fit_together(fitted, tmp_path, name, replacement, me
     object.__setattr__(holder, name, replacement)
     outmetric.save(model, tmp_path / "model")
     with pytest.raises(ModelFileError, match=message):
+        outmetric.load(tmp_path / "model")
+
+
+def test_a_sparse_matrix_that_claims_many_columns(fitted, tmp_path):
+    outmetric.save(fitted("sparse")[0], tmp_path / "model")
+    text, arrays = parts(tmp_path / "model")
+    assert "[150,4]" in text
+    forge(tmp_path / "model", text.replace("[150,4]", "[150,1000000000000]"), arrays)
+    with pytest.raises(ModelFileError, match="shape of a sparse matrix"):
+        outmetric.load(tmp_path / "model")
+
+
+def test_the_width_of_categories_is_not_believed(fitted, tmp_path):
+    model, data = fitted("table")
+    forged = copy.deepcopy(model)
+    forged[0].named_transformers_["onehotencoder"]._n_features_outs = [10**12]
+    outmetric.save(forged, tmp_path / "model")
+    np.testing.assert_array_equal(outmetric.load(tmp_path / "model").transform(data), model.transform(data))
+
+
+def test_voters_that_know_other_classes(fitted, tmp_path):
+    for case, voters in (("search", lambda model: model.voters_), ("classifier", lambda model: model.committee_[-1].voters)):
+        model = copy.deepcopy(fitted(case)[0])
+        voters(model).fit(np.eye(2), [0, 1])
+        outmetric.save(model, tmp_path / "model")
+        with pytest.raises(ModelFileError, match="voters and classes do not fit together"):
+            outmetric.load(tmp_path / "model")
+
+
+def test_a_map_with_more_outputs_than_its_file_has_room_for(tmp_path):
+    many = 20_000
+    metric = OutputMetric(kernels.Separable("rbf"), np.zeros((1, 1)), np.zeros((1, many)), np.zeros((1, many)), np.zeros(many))
+    outmetric.save(metric, tmp_path / "model")
+    with pytest.raises(ModelFileError, match="20000 outputs"):
+        outmetric.load(tmp_path / "model")
+
+
+def test_truth_values_that_are_none(tmp_path):
+    header = {"__metadata__": {storage.KEY: "0" * 64}, "a": {"dtype": "BOOL", "shape": [2], "data_offsets": [0, 2]}}
+    raw(tmp_path / "model", header, b"\x01\x02")
+    with pytest.raises(ModelFileError, match="truth values"):
         outmetric.load(tmp_path / "model")
 
 
