@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tracemalloc
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -87,6 +88,26 @@ CASES = {
         table().fillna({"colour": "blue"}),
         y,
     ),
+    "words": (LearnedKernelMetric(kernel=kernels.Spectrum(2)), list(NAMES + (X[:, 0] * 10).astype(int).astype(str)), y),
+    "wide and sparse": (
+        LearnedKernelMetric(),
+        scipy.sparse.csr_array((X.ravel(), (np.repeat(np.arange(150), 4), np.arange(600) * 999))),
+        y,
+    ),
+    "text to fill": (
+        make_pipeline(
+            make_column_transformer(
+                (make_pipeline(SimpleImputer(strategy="most_frequent"), OneHotEncoder()), ["colour"]), remainder="passthrough"
+            ),
+            SimpleImputer(),
+            LearnedKernelMetric(),
+        ),
+        table().astype({"colour": object}),
+        y,
+    ),
+    "Box and Cox": (make_pipeline(PowerTransformer("box-cox"), LearnedKernelMetric()), X, y),
+    "frames": (pipeline(LearnedKernelMetric()).set_output(transform="pandas"), X, y),
+    "told of progress": (MetricSearchCV(LearnedKernelMetric(), {"bandwidth": [1.0]}, verbose=lambda *news: None), X, y),
     "search": (MetricSearchCV(pipeline(LearnedKernelMetric()), GRID, cv=StratifiedKFold(3), n_jobs=2), X, NAMES),
     "grids": (
         MetricSearchCV(
@@ -136,8 +157,37 @@ def test_a_model_comes_back_as_it_was(case, mmap, fitted, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["again", "model"]
     (tmp_path / "other").touch()
     assert (tmp_path / "model").stat().st_mode == (tmp_path / "other").stat().st_mode
-    wanted = sklearn.clone(model).set_params(**{name: None for name in model.get_params() if name in ("n_jobs", "random_state")})
-    assert repr(again.set_params(random_state=None) if hasattr(again, "random_state") else again) == repr(wanted)
+    local = {"n_jobs": None, "random_state": None, "verbose": False}
+    shown = [
+        repr(sklearn.clone(one).set_params(**{name: value for name, value in local.items() if name in one.get_params()}))
+        for one in (again, model)
+    ]
+    assert shown[0] == shown[1]
+
+
+def test_two_functions_of_one_name_are_refused(tmp_path):
+    def other(s, t):
+        return 2 * shared_letters(s, t)
+
+    other.__name__ = "shared_letters"
+    both = kernels.Separable(shared_letters) + kernels.Separable(other)
+    with pytest.raises(NotStorableError, match="a second function of the name shared_letters"):
+        outmetric.save(FixedKernelMetric(kernel=both), tmp_path / "model")
+
+
+def test_threads_may_save_to_one_place(fitted, tmp_path):
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: outmetric.save(fitted("model 2")[0], tmp_path / "model"), range(40)))
+    assert os.listdir(tmp_path) == ["model"]
+    outmetric.load(tmp_path / "model")
+
+
+def test_links_are_followed_and_names_may_be_long(fitted, tmp_path):
+    (tmp_path / ("x" * 250)).touch()
+    (tmp_path / "link").symlink_to("x" * 250)
+    outmetric.save(fitted("model 2")[0], tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / ("x" * 250)).stat().st_size > 1000
 
 
 @pytest.mark.parametrize("case", ["model 1", "landmarks", "search", "classifier of a table", "LMNN"])
@@ -263,11 +313,15 @@ def test_an_interrupted_save_leaves_the_earlier_file(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["model"]
 
 
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 def test_files_of_format_1_stay_loadable():
+    """Also one that was made with scikit-learn 1.6."""
     model = outmetric.load(REFERENCE / "format-1.outmetric")
     expected = json.loads((REFERENCE / "format-1.json").read_text())
-    np.testing.assert_allclose(model.predict_proba(np.array(expected["rows"])), expected["probabilities"], rtol=1e-9)
-    assert model.predict(np.array(expected["rows"])).tolist() == expected["classes"]
+    rows = np.array(expected["rows"], dtype=object)
+    np.testing.assert_allclose(model.predict_proba(rows), expected["probabilities"], rtol=1e-9)
+    assert model.predict(rows).tolist() == expected["classes"]
+    assert "60 samples" in model.summary()
 
 
 def test_a_missing_file():
@@ -282,12 +336,13 @@ def parts(path):
     """(text of the document, arrays) of a model's file."""
     with safetensors.safe_open(path, framework="numpy") as file:
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        return file.metadata()[storage.KEY][storage.DIGEST_LENGTH :], arrays
+    return arrays.pop(storage.DOCUMENT).tobytes().decode(), arrays
 
 
 def forge(path, text, arrays):
     """A file with a check sum that is right for whatever it holds."""
-    safetensors.numpy.save_file(arrays, path, {storage.KEY: storage._digest(text, arrays) + text})
+    arrays = {**arrays, storage.DOCUMENT: np.frombuffer(text.encode(), np.uint8)}
+    safetensors.numpy.save_file(arrays, path, {storage.KEY: storage._digest(arrays)})
 
 
 def raw(path, header, content=b""):
@@ -358,7 +413,9 @@ def test_a_newer_format_says_upgrade(sound, tmp_path):
 
 def test_another_scikit_learn_is_named_where_something_goes_wrong(sound, tmp_path):
     text, arrays = parts(sound)
-    text = text.replace('"weights"', '"wheights"').replace(f'"scikit-learn":"{sklearn.__version__}"', '"scikit-learn":"0.18"')
+    text = text.replace(
+        '"class":"KNeighborsClassifier","params":{', '"class":"KNeighborsClassifier","params":{"wheights":1'
+    ).replace(f'"scikit-learn":"{sklearn.__version__}"', '"scikit-learn":"0.18"')
     forge(tmp_path / "model", text, arrays)
     with pytest.raises(ModelFileError, match=r"wheights.*made with scikit-learn 0\.18"):
         outmetric.load(tmp_path / "model")
@@ -373,18 +430,18 @@ def test_another_scikit_learn_is_named_where_something_goes_wrong(sound, tmp_pat
         ('{"version": 1', '{"version": "1"', "describes no model"),
         ('"mean_"', '"__class__"', "no attribute '__class__'"),
         ('"mean_"', '"transform"', "no attribute 'transform'"),
-        ('"with_mean": true', '"with_mean": {"function": "exec"}', "needs the function 'exec'"),
-        ('"with_mean": true', '"with_mean": {"eval": "1"}', "unknown kind 'eval'"),
-        ('"with_mean": true', '"with_mean": NaN', "holds NaN"),
-        ('"with_mean": true', '"with_mean": {"object": 99}', "before it is described"),
-        ('"with_mean": true', '"with_mean": {"object": -1}', "before it is described"),
-        ('"with_mean": true', '"n_jobs": 1000000', "belong to a machine"),
-        ('"verbose": false', '"memory": "/home/somebody"', "belong to a machine"),
-        ('"with_mean": true', '"with_mean": {"dict": [["n_jobs", 1000000]]}', "or one of"),
-        ('"with_mean": true', '"with_mean": {"dtype": ["O", false]}', "numbers of type 'O'"),
-        ('"with_mean": true', '"with_mean": {"objects": [[], [0, 1000000000000]]}', "do not have the shape"),
-        ('"with_mean": true', '"with_mean": ' + "[" * 100_000 + "]" * 100_000, "recursion"),
-        ('"with_mean": true', '"with_mean": ' + "9" * 10_000, "digits"),
+        ('"n_features_in_": 4', '"n_features_in_": {"function": "exec"}', "needs the function 'exec'"),
+        ('"n_features_in_": 4', '"n_features_in_": {"eval": "1"}', "unknown kind 'eval'"),
+        ('"n_features_in_": 4', '"n_features_in_": NaN', "holds NaN"),
+        ('"n_features_in_": 4', '"n_features_in_": {"object": 99}', "before it is described"),
+        ('"n_features_in_": 4', '"n_features_in_": {"object": -1}', "before it is described"),
+        ('"n_features_in_": 4', '"n_jobs": 1000000', "belong to a machine"),
+        ('"params": {"steps"', '"params": {"memory": "/home/somebody", "steps"', "belong to a machine"),
+        ('"n_features_in_": 4', '"n_features_in_": {"dict": [["n_jobs", 1000000]]}', "or one of"),
+        ('"n_features_in_": 4', '"n_features_in_": {"dtype": ["O", false]}', "numbers of type 'O'"),
+        ('"n_features_in_": 4', '"n_features_in_": {"objects": [[], [0, 1000000000000]]}', "do not have the shape"),
+        ('"n_features_in_": 4', '"n_features_in_": ' + "[" * 100_000 + "]" * 100_000, "recursion"),
+        ('"n_features_in_": 4', '"n_features_in_": ' + "9" * 10_000, "digits"),
         ('"n_features_in_": 4', '"n_features_in_": 1000000000000', "claims 1000000000000 features"),
     ],
 )
@@ -419,11 +476,11 @@ def test_arrays_that_do_not_fit_together(fitted, tmp_path, name, replacement, me
         outmetric.load(tmp_path / "model")
 
 
-def test_a_sparse_matrix_that_claims_many_columns(fitted, tmp_path):
+def test_a_sparse_matrix_that_claims_more_rows(fitted, tmp_path):
     outmetric.save(fitted("sparse")[0], tmp_path / "model")
     text, arrays = parts(tmp_path / "model")
     assert "[150,4]" in text
-    forge(tmp_path / "model", text.replace("[150,4]", "[150,1000000000000]"), arrays)
+    forge(tmp_path / "model", text.replace("[150,4]", "[151,4]"), arrays)
     with pytest.raises(ModelFileError, match="shape of a sparse matrix"):
         outmetric.load(tmp_path / "model")
 
@@ -443,6 +500,57 @@ def test_voters_that_know_other_classes(fitted, tmp_path):
         outmetric.save(model, tmp_path / "model")
         with pytest.raises(ModelFileError, match="voters and classes do not fit together"):
             outmetric.load(tmp_path / "model")
+
+
+def nested(kernel, combine, depth):
+    """A kernel that is made of the one before twice, and so on."""
+    for _ in range(depth):
+        kernel = combine(kernel)
+    return kernel
+
+
+@pytest.mark.parametrize(
+    ("kernel", "points"),
+    [
+        (kernels.Separable(nested(RBF(), lambda one: one + one, 40)), np.zeros((1, 1))),
+        (nested(kernels.Separable("rbf"), lambda one: kernels.Sum((one, one)), 10), np.zeros((1, 1))),
+    ],
+)
+def test_kernels_that_would_be_evaluated_forever(kernel, points, tmp_path):
+    outmetric.save(OutputMetric(kernel, points, np.zeros((1, 2)), np.eye(2), np.zeros(2)), tmp_path / "model")
+    with pytest.raises(ModelFileError, match=r"made of .* others"):
+        outmetric.load(tmp_path / "model")
+
+
+@pytest.mark.parametrize("kernel", [kernels.Spectrum(length=10**9, blended=True), kernels.WeightedDegree(degree=1, shift=10**9)])
+def test_kernels_of_strings_are_not_evaluated_while_loading(kernel, tmp_path):
+    words = np.array(["a" * 5000], dtype=object)
+    metric = OutputMetric(kernels.Separable(kernel), words, np.zeros((1, 2)), np.eye(2), np.zeros(2))
+    outmetric.save(metric, tmp_path / "model")
+    tracemalloc.start()
+    outmetric.load(tmp_path / "model")
+    assert tracemalloc.get_traced_memory()[1] < 1e6
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        {"masked": [{"array": ["a0", False]}, {"array": ["a0", False]}]},
+        {"csr": [{"array": ["a0", False]}, {"array": ["a0", False]}, {"array": ["a1", False]}, [1, 9], True]},
+        {"text": ["a2", False]},
+        {"words": ["a0", [1]]},
+    ],
+)
+def test_one_array_cannot_become_a_thousand(node, tmp_path):
+    arrays = {"a0": np.zeros(10_000, np.int8), "a1": np.array([0, 10_000]), "a2": np.zeros((10, 1000), np.uint32)}
+    document = {"version": 1, "scikit-learn": sklearn.__version__, "model": [node] * 1000, "objects": []}
+    forge(tmp_path / "model", json.dumps(document), arrays)
+    tracemalloc.start()
+    with pytest.raises(ModelFileError, match=r"far more memory|none|Extra data|Expecting value|duplicate"):
+        outmetric.load(tmp_path / "model")
+    assert tracemalloc.get_traced_memory()[1] < 80 * (tmp_path / "model").stat().st_size + 2e6
+    tracemalloc.stop()
 
 
 def test_a_map_with_more_outputs_than_its_file_has_room_for(tmp_path):
@@ -494,8 +602,8 @@ def test_text_that_is_none(fitted, tmp_path):
         outmetric.load(tmp_path / "model")
 
 
-FUZZED = ["pipeline", "table", "diagonal", "search", "landmarks", "sparse"]
-ROUNDS, CASES_IN_ROUND = 12, 900
+FUZZED = ["pipeline", "table", "diagonal", "search", "landmarks", "sparse", "Gaussian process", "sum of kernels", "words"]
+ROUNDS, CASES_IN_ROUND = 18, 600
 FORBIDDEN = (
     *("exec", "compile", "import", "pickle.find_class", "marshal.loads", "ctypes.dlopen", "os.system", "os.exec", "os.fork"),
     *("os.posix_spawn", "subprocess.Popen", "socket.connect", "os.remove", "os.rename", "os.mkdir", "shutil.rmtree"),
@@ -635,9 +743,6 @@ def test_no_file_does_harm(seed, fitted, watched, tmp_path):
     finally:
         tracemalloc.stop()
     assert watched["seen"] == []
-    assert refused > 3 * loaded > 0
+    assert refused > loaded > 0
+    assert ROUNDS * (refused + loaded) >= 10_000
     assert sorted(os.listdir(tmp_path)) == ["model", "sound"]
-
-
-def test_ten_thousand_files_are_tried():
-    assert ROUNDS * CASES_IN_ROUND >= 10_000

@@ -12,6 +12,7 @@ import outmetric
 SOURCE = Path(outmetric.__file__).parent
 # A module may import those before it; "edge" modules may import optional packages, inside functions.
 LAYERS = [
+    "files",
     "memory",
     "threads",
     "operators",

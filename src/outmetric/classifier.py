@@ -226,8 +226,8 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
         X, y : as for `fit`
         """
         began = time.perf_counter()
-        if not getattr(self, "candidates_", None):
-            raise NotFittedError("no candidate was scored yet: there is nothing to go on from.")
+        if hasattr(self, "committee_") or not getattr(self, "candidates_", None):
+            raise NotFittedError("there is no interrupted fit with a candidate that was scored: there is nothing to go on from.")
         return self._elect(*self._check_training(X, y), began)
 
     def _elect(self, X: Any, labels: Array, began: float) -> Self:

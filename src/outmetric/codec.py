@@ -8,6 +8,7 @@ file could choose: functions are not stored but named, and whoever reads has to 
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -28,6 +29,7 @@ from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import (
+    FunctionTransformer,
     MaxAbsScaler,
     MinMaxScaler,
     Normalizer,
@@ -66,7 +68,7 @@ CLASSES: dict[str, type] = {
         *(kernels.Spectrum, kernels.WeightedDegree, kernels.Scalar, kernels.Separable, kernels.Diagonal, kernels.Precomputed),
         *(Pipeline, ColumnTransformer, SimpleImputer, MissingIndicator, OneHotEncoder, OrdinalEncoder, PCA, VarianceThreshold),
         *(StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler, Normalizer, PowerTransformer, QuantileTransformer),
-        *(KNeighborsClassifier, KNeighborsRegressor),
+        *(FunctionTransformer, KNeighborsClassifier, KNeighborsRegressor),
         *(splitters.KFold, splitters.StratifiedKFold, splitters.RepeatedKFold, splitters.RepeatedStratifiedKFold),
         *(splitters.GroupKFold, splitters.StratifiedGroupKFold, splitters.ShuffleSplit, splitters.StratifiedShuffleSplit),
     )
@@ -93,7 +95,12 @@ TRANSIENT = frozenset({"_stream", "_scored", "_metadata_request", "_skl_callback
 ATTRIBUTE = re.compile(r"_?[a-z][a-zA-Z0-9_]*")
 DTYPES = frozenset("?bhilqBHILQefd")
 KNOWN_DTYPES = {np.dtype(code).str: np.dtype(code) for code in sorted(DTYPES)}
+KNOWN_DTYPES["|O"] = np.dtype(object)
 LARGEST_INTEGER = 2**63
+# Longer lists of integers and arrays of words are kept as arrays, which are shared.
+SHORT = 32
+# For each byte of a file reading may allocate so many; and a kernel may be made of so many.
+GENEROSITY, KERNELS = 64, 1000
 LARGEST_CODE_POINT = 0x10FFFF
 
 
@@ -116,6 +123,7 @@ class Writer:
         self.arrays: dict[str, Array] = {}
         self.objects: list[Node] = []
         self._known: dict[Any, str] = {}
+        self._functions: dict[str, Any] = {}
         self._seen: dict[int, tuple[Node, Any]] = {}  # with the object, so that its id stays its own
 
     def node(self, value: Any, where: str = "the model") -> Node:
@@ -129,7 +137,8 @@ class Writer:
         if isinstance(value, np.generic) and value.dtype.char in DTYPES:
             return {"number": [value.dtype.str, self.node(value.item())]}
         if type(value) is list:
-            return self._nodes(value, where)
+            whole = len(value) > SHORT and all(type(item) is int and abs(item) < LARGEST_INTEGER for item in value)
+            return {"integers": self._keep(np.array(value, dtype="<i8"))} if whole else self._nodes(value, where)
         if type(value) is tuple:
             return {"tuple": self._nodes(value, where)}
         if type(value) is dict:
@@ -153,6 +162,8 @@ class Writer:
         if isinstance(value, np.random.RandomState):
             return {"random_state": self.node(value.get_state(), where)}
         if isinstance(value, FunctionType) and value.__name__ != "<lambda>":
+            if self._functions.setdefault(value.__name__, value) is not value:
+                raise NotStorableError(f"{where} is a second function of the name {value.__name__}; give each a name of its own.")
             return {"function": value.__name__}
         if type(value) in NAMES:
             return self._object(value, where)
@@ -167,6 +178,9 @@ class Writer:
         return [self.node(value, f"{where}[{index}]") for index, value in enumerate(values)]
 
     def _array(self, value: Array, where: str) -> Node:
+        if value.dtype.kind == "O" and value.size > SHORT and all(type(item) in (str, np.str_) for item in value.flat):
+            words = json.dumps(value.ravel().tolist()).encode()
+            return {"words": [self._keep(np.frombuffer(words, np.uint8)), list(value.shape)]}
         if value.dtype.kind == "O":
             return {"objects": [self._nodes(value.ravel().tolist(), where), list(value.shape)]}
         # The order of the elements in memory decides how products are rounded.
@@ -214,10 +228,16 @@ def _parts(value: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         given = {**getattr(value, "cvargs", {}), **vars(value)}
         names = [name for name in signature(type(value)).parameters if name in given]
         return {name: given[name] for name in names}, {}
-    params = {name: item for name, item in value.get_params(deep=False).items() if name not in LOCAL}
+    # scikit-learn's defaults are left out: its other versions have other parameters.
+    foreign = type(value).__module__.startswith("sklearn.")
+    usual = {name: one.default if foreign else one.empty for name, one in signature(type(value)).parameters.items()}
+    given = {name: item for name, item in value.get_params(deep=False).items() if name not in LOCAL}
+    params = {name: item for name, item in given.items() if item is not usual[name]}
+    if callable(params.get("verbose")):
+        params["verbose"] = False
     if isinstance(value, NEIGHBOURS) and hasattr(value, "_fit_X"):
         return params, {"points": value._fit_X, "targets": _targets(value), "feature_names_in_": _names(value)}
-    kept = {name: item for name, item in vars(value).items() if name not in params and name not in TRANSIENT | LOCAL}
+    kept = {name: item for name, item in vars(value).items() if name not in given and name not in TRANSIENT | LOCAL}
     return params, kept
 
 
@@ -242,15 +262,20 @@ class Reader:
     arrays : mapping of name to array
     functions : mapping of name to function
         Those that the model needs.
-    budget : int
-        No object may claim dimensions larger than this; the size of the file.
+    size : int
+        Of the file, in bytes; what is made of it may be so large, within reason.
     """
 
-    def __init__(self, arrays: Mapping[str, Array], functions: Mapping[str, Callable[..., Any]], budget: int) -> None:
-        self.arrays, self.functions, self.budget = arrays, functions, budget
+    def __init__(self, arrays: Mapping[str, Array], functions: Mapping[str, Callable[..., Any]], size: int) -> None:
+        self.arrays, self.functions, self.size = arrays, functions, size
         self.used: set[str] = set()
         self._made: list[Any] = []
+        self._kernels: list[int] = []  # how many kernels are evaluated with each object
+        self._referred = 0
+        self._left = GENEROSITY * size + 2**20
         self._kinds: dict[str, Callable[[Any], Any]] = {
+            "integers": lambda content: self._integers(content).tolist(),
+            "words": self._words,
             "float": {"nan": np.nan, "inf": math.inf, "-inf": -math.inf}.__getitem__,
             "number": self._number,
             "tuple": lambda content: tuple(self._values(content)),
@@ -307,7 +332,29 @@ class Reader:
 
     def _masked(self, content: Any) -> Any:
         values, mask = self._values(_sized(content, 2))
+        self._charge(16 * (np.size(values) + np.size(mask)))
         return np.ma.MaskedArray(values, mask=mask)
+
+    def _charge(self, n_bytes: int) -> None:
+        self._left -= n_bytes
+        if self._left < 0:
+            raise ValueError("it takes far more memory than a file of its size should")
+
+    def _integers(self, name: Any) -> Array:
+        found = self._stored(name)
+        if found.dtype != np.int64 or found.ndim != 1:
+            raise ValueError("a list of integers is none")
+        self._charge(8 * found.nbytes)
+        return found
+
+    def _words(self, content: Any) -> Any:
+        name, shape = _sized(content, 2)
+        found = self._stored(name)
+        self._charge(8 * found.nbytes)
+        words = json.loads(found.tobytes())
+        if found.dtype != np.uint8 or not all(type(word) is str for word in _list(words)):
+            raise ValueError("an array of words is none")
+        return objects(words).reshape(_shape(shape, len(words)))
 
     def _stored(self, name: Any) -> Array:
         self.used.add(name)
@@ -320,6 +367,7 @@ class Reader:
     def _text(self, content: Any) -> Any:
         name, turned = _sized(content, 2)
         letters = self._stored(name)
+        self._charge(letters.nbytes)
         if letters.dtype != np.uint32 or letters.ndim < 1 or not letters.shape[-1] or letters.max(initial=0) > LARGEST_CODE_POINT:
             raise ValueError("an array that should hold text does not")
         words = np.ascontiguousarray(letters).view(f"<U{letters.shape[-1]}")[..., 0]
@@ -334,7 +382,8 @@ class Reader:
         *parts, shape, is_array = _sized(content, 5)
         data, indices, indptr = self._values(parts)
         rows, columns = _sized(shape, 2)
-        if len(indptr) != rows + 1 or not 0 <= columns <= self.budget:
+        self._charge(16 * (np.size(data) + np.size(indices) + np.size(indptr)))
+        if len(indptr) != rows + 1 or not 0 <= columns < 2**31:
             raise ValueError("the shape of a sparse matrix does not fit to its entries")
         kind = scipy.sparse.csr_array if is_array else scipy.sparse.csr_matrix
         found = kind((data, indices, indptr), shape=(rows, columns))
@@ -356,15 +405,22 @@ class Reader:
     def _reference(self, index: Any) -> Any:
         if type(index) is not int or not 0 <= index < len(self._made):
             raise ValueError("an object is referred to before it is described")
+        self._referred += self._kernels[index]
         return self._made[index]
 
     def _make(self, entry: dict[str, Any]) -> Any:
         if entry["class"] not in CLASSES:
             raise ValueError(f"it holds an object of the unknown class {str(entry['class'])[:100]!r}")
         kind = CLASSES[entry["class"]]
+        self._referred = 0
         params, state = ({name: self.value(node) for name, node in _mapping(entry[part]).items()} for part in ("params", "state"))
         if not LOCAL.isdisjoint([*params, *state]):
             raise ValueError(f"it sets one of {sorted(LOCAL)}, which belong to a machine")
+        # Kernels that hold the same kernel twice, and so on, would be evaluated forever.
+        self._kernels.append(self._referred + issubclass(kind, kernels.MatrixKernel | kernels.Scalar | gaussian_process.Kernel))
+        if self._kernels[-1] > KERNELS and not issubclass(kind, BaseEstimator | Candidate | Member | TableModel):
+            raise ValueError(f"a kernel is made of {self._kernels[-1]} others")
+        self._charge(8 * sum(_n_numbers(value) for value in params.values()))
         if not issubclass(kind, BaseEstimator):
             if state:
                 raise ValueError(f"{kind.__name__} has no fitted attributes")
@@ -372,6 +428,7 @@ class Reader:
         found = kind(**params)
         if issubclass(kind, NEIGHBOURS) and state:
             _exactly(state, {"points", "targets", "feature_names_in_"})
+            self._charge(16 * _n_numbers(state["points"]))
             found.fit(state["points"], state["targets"])
             state = {} if state["feature_names_in_"] is None else {"feature_names_in_": state["feature_names_in_"]}
         for name, value in state.items():
@@ -381,18 +438,27 @@ class Reader:
         return self._checked(found)
 
     def _checked(self, found: Any) -> Any:
-        """An object that fits together; a point is mapped to see that it does."""
+        """An object that fits together; where that is cheap, a point is mapped to see that it does."""
         width = getattr(found, "n_features_in_", None)
-        if width is not None and not (isinstance(width, int | np.integer) and 0 < width <= self.budget):
+        if width is not None and not (isinstance(width, int | np.integer) and 0 < width < 2**31):
             raise ValueError(f"{type(found).__name__} claims {width} features")
         if isinstance(found, OutputMetric):
             outputs = found.coefficients.shape[1]
-            if 8 * outputs**2 > 64 * self.budget:
+            if 8 * outputs**2 > GENEROSITY * self.size:
                 raise ValueError(f"the map has {outputs} outputs, more than the file can hold the metric of")
-            if found.points.ndim == 1 or found.points.shape[1]:
+            scalars = found.kernel.scalars
+            if (
+                scalars
+                and found.points.ndim == 2
+                and all(isinstance(one.function, str) for one in scalars)
+                and found.points.shape[1]
+            ):
                 found.coordinates(found.points[:1])
-        elif isinstance(found, TRANSFORMERS) and width is not None:
-            found.transform(np.zeros((1, width)))
+        elif isinstance(found, TRANSFORMERS) and width is not None and "_sklearn_output_config" not in vars(found):
+            self._charge(64 * int(width))
+            found.transform(np.ones((1, width)))
+        elif isinstance(found, SimpleImputer) and hasattr(found, "_fit_dtype"):
+            vars(found).setdefault("_fill_dtype", found._fit_dtype)  # scikit-learn 1.6 has none
         elif isinstance(found, OneHotEncoder) and hasattr(found, "categories_"):
             # The width of its output is derived; a false one would be allocated.
             found._n_features_outs = found._compute_n_features_outs()
@@ -408,6 +474,10 @@ class Reader:
             for member in found.committee_:
                 _require_voters(member.voters, found.classes_)
         return found
+
+
+def _n_numbers(value: Any) -> int:
+    return int(getattr(value, "nnz", getattr(value, "size", 0)))
 
 
 def _require_voters(voters: Any, classes: Any) -> None:

@@ -189,6 +189,7 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
         self.n_decompositions_ = sum(task.group.n_decompositions * len(task.folds) for task in tasks)
         stragglers, failures = 0, []
         gathered = _BestGathered()
+        self._scored = table, simplicity  # for `finish`, should this be interrupted
         progress = _Progress(self, len(tasks), verbose=self.verbose)
         try:
             # Several BLAS threads do not help small matrices, and other tasks want the cores.
@@ -201,9 +202,6 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
                         failures += [result.failure] if result.failure else []
                     gathered.enter(results[-1], table.top(results[-1]))
                     progress.advance()
-        except KeyboardInterrupt:
-            self._scored = table, simplicity  # for `finish`
-            raise
         finally:
             self.cv_results_ = table.results()
         if stragglers:
@@ -217,6 +215,7 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
                 f"{unscored} candidates were not scored; the first failure: {failures[0]}", FitFailedWarning, stacklevel=2
             )
         self._conclude(X, y, table, simplicity, gathered)
+        del self._scored
         progress.end()
         return self
 

@@ -20,13 +20,14 @@ import safetensors.numpy
 import sklearn
 
 from outmetric.codec import NotStorableError, Reader, Writer
+from outmetric.files import whole
 from outmetric.operators import Array
 
 __all__ = ["ModelFileError", "NotStorableError", "load", "save"]
 
-# The one entry of the header's metadata: a check sum of everything else in the file, and the document.
+# The one entry of the header's metadata is a check sum of everything; the document is an array of bytes, since headers are limited.
 KEY = "outmetric model"
-DIGEST_LENGTH = 64
+DOCUMENT = "document"
 # Raised whenever older code could not read newer files; `load` goes on reading all earlier versions.
 VERSION = 1
 DTYPES = {
@@ -79,24 +80,23 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     >>> bool((again.transform(X) == model.transform(X)).all())
     True
     """
-    path = Path(path)
     writer = Writer()
     root = writer.node(model)
     if "object" not in (root if isinstance(root, dict) else {}):
         raise NotStorableError(f"only models can be saved, not a {type(model).__name__}.")
     document = {"version": VERSION, "scikit-learn": sklearn.__version__, "model": root, "objects": writer.objects}
     text = json.dumps(document, allow_nan=False, separators=(",", ":"))
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
+    arrays = {**writer.arrays, DOCUMENT: np.frombuffer(text.encode(), np.uint8)}
+    with whole(path) as partial:
         partial.touch()
         mode = partial.stat().st_mode
-        safetensors.numpy.save_file(writer.arrays, partial, {KEY: _digest(text, writer.arrays) + text})
+        try:
+            safetensors.numpy.save_file(arrays, partial, {KEY: _digest(arrays)})
+        except safetensors.SafetensorError as error:
+            raise OSError(f"{path} cannot be written: {error}") from error
         partial.chmod(mode)  # as for any new file; safetensors hides its own from others
         with open(partial, "rb+") as file:
             os.fsync(file.fileno())
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def load(path: str | os.PathLike[str], *, functions: Mapping[str, Callable[..., Any]] | None = None, mmap: bool = False) -> Any:
@@ -122,11 +122,10 @@ def load(path: str | os.PathLike[str], *, functions: Mapping[str, Callable[..., 
     path = Path(path)
     made_with = sklearn.__version__
     try:
-        content, arrays, size = _read(path, mmap)
-        digest, text = content[:DIGEST_LENGTH], content[DIGEST_LENGTH:]
-        if digest != _digest(text, arrays):
+        digest, arrays, size = _read(path, mmap)
+        if digest != _digest(arrays):
             raise ValueError("its content does not match its check sum: it is damaged, or was edited")
-        document = json.loads(text, parse_constant=_no_constant)
+        document = json.loads(arrays.pop(DOCUMENT).tobytes(), parse_constant=_no_constant)
         if not isinstance(document, dict) or type(document.get("version")) is not int:
             raise ValueError("it describes no model")
         if document["version"] > VERSION:
@@ -146,7 +145,7 @@ def load(path: str | os.PathLike[str], *, functions: Mapping[str, Callable[..., 
 
 
 def _read(path: Path, mmap: bool) -> tuple[str, dict[str, Array], int]:
-    """The header's text, the arrays as views of one buffer, and the size of the file."""
+    """The check sum, the arrays as views of one buffer, and the size of the file."""
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise ValueError("it is not a regular file")
@@ -177,8 +176,8 @@ def _read(path: Path, mmap: bool) -> tuple[str, dict[str, Array], int]:
     return metadata[KEY], arrays, status.st_size
 
 
-def _digest(text: str, arrays: Mapping[str, Array]) -> str:
-    digest = hashlib.sha256(text.encode())
+def _digest(arrays: Mapping[str, Array]) -> str:
+    digest = hashlib.sha256()
     for name, array in sorted(arrays.items()):
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
         digest.update(np.ascontiguousarray(array).data if array.size else b"")

@@ -65,6 +65,8 @@ class TableModel:
     coordinates: Array
 
     def __post_init__(self) -> None:
+        if not (isinstance(self.columns, Columns) and hasattr(self.estimator, "predict") and hasattr(self.mapping, "transform")):
+            raise ValueError("a model of a table needs columns, an estimator that predicts and one that maps")
         if self.coordinates.ndim != 2 or not len(self.names) == len(self.targets) == len(self.coordinates):
             raise ValueError("names, targets and coordinates of the rows do not fit together")
 
@@ -97,6 +99,13 @@ class TableModel:
     @cached_property
     def _index(self) -> NearestNeighbors:
         return NearestNeighbors().fit(self.coordinates)
+
+    def row_names(self, frame: Any) -> tuple[str, Array]:
+        """How the rows of a table are called, and by which column: by the identifier if they have it, else by number."""
+        identifier = self.columns.identifier
+        if identifier is None or identifier not in frame.columns:
+            return "row", np.arange(1, len(frame) + 1)
+        return identifier, _names(frame[identifier])
 
     def row(self, name: str) -> Array:
         """Coordinates of the row of this name."""
@@ -244,8 +253,13 @@ def _fit_real(
             raise
         interrupted = True
     best, place = np.unravel_index(errors.argmin(), errors.shape)
-    voters = KNeighborsRegressor(counts[place])
-    return Pipeline([*clone(pipeline).set_params(**candidates[best]).steps, ("vote", voters)]).fit(X, y), interrupted
+    chosen = Pipeline([*clone(pipeline).set_params(**candidates[best]).steps, ("vote", KNeighborsRegressor(counts[place]))])
+    try:
+        return chosen.fit(X, y), interrupted
+    except KeyboardInterrupt:
+        if not keep_best:
+            raise
+        return chosen.fit(X, y), True
 
 
 def _errors(pipeline: Pipeline, X: Any, y: Array, train: Array, test: Array, counts: list[int]) -> list[float]:
@@ -263,4 +277,6 @@ def _folds(y: Array) -> int:
 
 
 def _names(column: Any) -> Array:
-    return np.asarray(["" if value is None or value != value else str(value) for value in column.tolist()])
+    """As text, nothing for what is missing."""
+    missing = column.isna()
+    return np.asarray(["" if gap else str(value) for value, gap in zip(column.tolist(), missing, strict=True)], dtype=str)

@@ -17,8 +17,9 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 
 from outmetric import plots
-from outmetric.cli.terminal import PICTURES, check_file, talk, told, whole
+from outmetric.cli.terminal import PICTURES, check_file, talk, told
 from outmetric.datasets import make_waveform
+from outmetric.files import whole
 from outmetric.models import FixedKernelMetric, LearnedKernelMetric
 from outmetric.operators import Array
 

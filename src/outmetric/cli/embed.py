@@ -11,7 +11,7 @@ import typer
 from outmetric.cli.terminal import LeaveOut, Seed, names_in, progress, talk, told
 from outmetric.models import LearnedKernelMetric
 from outmetric.operators import Array
-from outmetric.tables import TableFile, check_output, write_blocks
+from outmetric.tables import TableError, TableFile, check_output, write_blocks
 
 
 @told
@@ -43,7 +43,7 @@ def embed(
         mean, spread = table.moments()
         model = LearnedKernelMetric(
             components,
-            bandwidth=float(bandwidth) if bandwidth.replace(".", "", 1).isdigit() else bandwidth,
+            bandwidth=bandwidth if bandwidth.endswith("median") else _number(bandwidth),
             regression_weight=weight,
             solver="nystroem",
             n_landmarks=landmarks,
@@ -60,6 +60,13 @@ def embed(
         rows = write_blocks(output, [*names, target], coordinates)
     taken = time.perf_counter() - began
     talk(f"{rows} rows, {len(table.features)} features, {model.n_landmarks_} landmarks; {taken:.1f} s: {output}")
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise TableError(f"--bandwidth {text} is neither a number nor such as '0.5*median'.") from None
 
 
 def _fit_on_dask(model: LearnedKernelMetric, table: TableFile, mean: Array, spread: Array, address: str) -> None:

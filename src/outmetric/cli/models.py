@@ -11,6 +11,7 @@ import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from outmetric.cli.terminal import (
     AsJson,
@@ -23,22 +24,27 @@ from outmetric.cli.terminal import (
     LeaveOut,
     Output,
     Reading,
+    Real,
     Seed,
     Target,
     TimeBudget,
+    as_real,
+    called,
     check_file,
+    check_result,
     give,
     give_json,
     names_in,
+    printable,
     progress,
     talk,
     told,
-    whole,
 )
+from outmetric.files import whole
 from outmetric.operators import Array
 from outmetric.storage import load, save
-from outmetric.tables import TableError, check_columns, check_output
-from outmetric.tabular import TableModel, fit_table
+from outmetric.tables import TableError, check_columns
+from outmetric.tabular import Outcome, TableModel, fit_table
 
 Model = Annotated[Path, typer.Argument(help="A model that `outmetric fit` wrote.")]
 
@@ -65,6 +71,7 @@ def fit(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of fixed or learned; several times.")
     ] = None,
+    real: Real = False,
     keep_best: Annotated[bool, typer.Option("--keep-best", help="After Ctrl-C write the best model found so far.")] = False,
     identifier: Identifier = None,
     leave_out: LeaveOut = "",
@@ -88,12 +95,13 @@ def fit(
     outmetric fit cars.csv -t origin -o cars.model --model fixed --set bandwidth=2
     grep -v 1971 cars.csv | outmetric fit - -t origin -o cars.model
     """
-    check_file(output, ())
+    check_file(output, (), data)
     given = _settings(settings or [])
     with progress() as tell:
-        frame = Reading(encoding, delimiter, decimal).read(data)
-        columns = check_columns(frame, target, leave_out=names_in(leave_out), identifier=identifier, source=data)
-        fitted = fit_table(
+        frame = Reading(encoding, delimiter, decimal).read(data, identifier=identifier)
+        columns = check_columns(frame, target, leave_out=names_in(leave_out), identifier=identifier, source=called(data))
+        columns = as_real(columns, frame) if real else columns
+        fitted = _fitted(
             frame,
             columns,
             kind=model.value,
@@ -104,7 +112,7 @@ def fit(
             n_jobs=jobs,
             tell=tell,
             keep_best=keep_best,
-            source=data,
+            source=called(data),
         )
     save(fitted.model, output)
     facts = fitted.model.facts()
@@ -131,13 +139,14 @@ def transform(
     \b
     outmetric transform cars.model new-cars.csv -o coordinates.csv
     """
-    check_output(output)
+    check_result(output, as_json, data)
     with progress() as tell:
         fitted = _load(model)
         frame = Reading(encoding, delimiter, decimal).read(data, fitted.columns)
         tell(0, None, f"mapping {len(frame)} rows")
-        coordinates = fitted.transform(frame, data)
-    give({**_row_names(fitted, frame), **_axes(coordinates)}, output, as_json)
+        coordinates = fitted.transform(frame, called(data))
+    axes = [(f"x{k + 1}", column) for k, column in enumerate(coordinates.T)]
+    give([fitted.row_names(frame), *axes], output, as_json)
 
 
 @told
@@ -156,15 +165,15 @@ def predict(
     outmetric predict cars.model new-cars.csv
     outmetric predict cars.model new-cars.csv --json | jq '.[0].prediction'
     """
-    check_output(output)
+    check_result(output, as_json, data)
     with progress() as tell:
         fitted = _load(model)
         frame = Reading(encoding, delimiter, decimal).read(data, fitted.columns)
         tell(0, None, f"predicting {len(frame)} rows")
-        found = {**_row_names(fitted, frame), "prediction": fitted.predict(frame, data)}
-        shares = None if fitted.classes is None else fitted.predict_proba(frame, data)
-    if fitted.classes is not None and shares is not None:
-        found |= {f"probability of {name}": share for name, share in zip(fitted.classes, shares.T, strict=True)}
+        found = [fitted.row_names(frame), ("prediction", fitted.predict(frame, called(data)))]
+        if fitted.classes is not None:
+            shares = fitted.predict_proba(frame, called(data))
+            found += [(f"probability of {name}", share) for name, share in zip(fitted.classes, shares.T, strict=True)]
     give(found, output, as_json)
 
 
@@ -184,20 +193,20 @@ def neighbors(
     \b
     outmetric neighbors cars.model my-car.csv -k 3
     """
-    check_output(output)
+    check_result(output, as_json, query)
     with progress() as tell:
         fitted = _load(model)
         frame = Reading(encoding, delimiter, decimal).read(query, fitted.columns)
         tell(0, None, f"finding neighbours of {len(frame)} rows")
-        distances, rows = fitted.neighbors(fitted.transform(frame, query), k)
-    ((name, queries),) = _row_names(fitted, frame).items()
-    found = {
-        name: np.repeat(queries, k),
-        "rank": np.tile(np.arange(1, k + 1), len(queries)),
-        "neighbor": fitted.names[rows].ravel(),
-        "distance": distances.ravel(),
-        str(fitted.columns.target): fitted.targets[rows].ravel(),
-    }
+        distances, rows = fitted.neighbors(fitted.transform(frame, called(query)), k)
+    name, queries = fitted.row_names(frame)
+    found = [
+        (name, np.repeat(queries, k)),
+        ("rank", np.tile(np.arange(1, k + 1), len(queries))),
+        ("neighbor", fitted.names[rows].ravel()),
+        ("distance", distances.ravel()),
+        (str(fitted.columns.target), fitted.targets[rows].ravel()),
+    ]
     give(found, output, as_json)
 
 
@@ -218,15 +227,16 @@ def distance(
     outmetric distance cars.model 12 57
     outmetric distance cars.model my-car.csv new-cars.csv
     """
-    check_output(output)
+    check_result(output, as_json, a)
+    check_result(output, as_json, b)
     fitted = _load(model)
     reading = Reading(encoding, delimiter, decimal)
     (names_a, one), (names_b, other) = (_places(fitted, given, reading) for given in (a, b))
     if len(one) != len(other) and 1 not in (len(one), len(other)):
         raise TableError(f"{a} has {len(one)} rows and {b} has {len(other)}; give as many in both, or one in either.")
     lengths = np.linalg.norm(one - other, axis=1)
-    found = {"a": np.broadcast_to(names_a, len(lengths)), "b": np.broadcast_to(names_b, len(lengths)), "distance": lengths}
-    give(found, output, as_json)
+    n = len(lengths)
+    give([("a", np.broadcast_to(names_a, n)), ("b", np.broadcast_to(names_b, n)), ("distance", lengths)], output, as_json)
 
 
 @told
@@ -243,13 +253,13 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
         return
     table = Table(show_header=False, box=None)
     for name, value in facts.items():
-        table.add_row(name, _shown(value))
-    table.add_row("file", f"{model}, {model.stat().st_size / 1e6:.2f} MB")
+        table.add_row(name, Text(printable(_shown(value))))
+    table.add_row("file", Text(printable(f"{model}, {model.stat().st_size / 1e6:.2f} MB")))
     console = Console()
     console.print(table)
     if hasattr(fitted.estimator, "summary"):
         console.print()
-        print(fitted.estimator.summary())
+        print("\n".join(printable(line) for line in fitted.estimator.summary().splitlines()))
 
 
 @told
@@ -270,6 +280,16 @@ def export(
     with whole(output) as partial:
         partial.write_bytes(content)
     talk(f"{len(content) / 1e6:.2f} MB: {output}")
+
+
+def _fitted(*args: Any, settings: dict[str, Any], **kwargs: Any) -> Outcome:
+    """As `fit_table`; values of the wrong kind are the fault of whoever set them."""
+    try:
+        return fit_table(*args, settings=settings, **kwargs)
+    except TypeError as error:
+        if not settings:
+            raise
+        raise TableError(f"a value of --set does not suit: {error}") from error
 
 
 def _load(path: Path) -> TableModel:
@@ -293,25 +313,12 @@ def _settings(given: list[str]) -> dict[str, Any]:
     return found
 
 
-def _row_names(fitted: TableModel, frame: Any) -> dict[str, Any]:
-    """How the rows of a table are called: by the model's identifier if they have it, else by number."""
-    identifier = fitted.columns.identifier
-    if identifier is not None and identifier in frame.columns:
-        return {identifier: frame[identifier].astype(str).to_numpy()}
-    return {"row": np.arange(1, len(frame) + 1)}
-
-
-def _axes(coordinates: Array) -> dict[str, Array]:
-    return {f"x{k + 1}": column for k, column in enumerate(coordinates.T)}
-
-
 def _places(fitted: TableModel, given: str, reading: Reading) -> tuple[Array, Array]:
     """Names and coordinates of the rows of a table, or of one known row."""
     if given != "-" and not Path(given).exists():
         return np.array([given]), fitted.row(given)[None]
     frame = reading.read(given, fitted.columns)
-    ((_, names),) = _row_names(fitted, frame).items()
-    return np.asarray(names).astype(str), fitted.transform(frame, given)
+    return fitted.row_names(frame)[1].astype(str), fitted.transform(frame, called(given))
 
 
 def _shown(value: Any) -> str:

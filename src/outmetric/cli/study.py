@@ -23,9 +23,12 @@ from outmetric.cli.terminal import (
     Jobs,
     LeaveOut,
     Reading,
+    Real,
     Seed,
     Target,
     TimeBudget,
+    as_real,
+    called,
     check_file,
     draw,
     give_json,
@@ -71,10 +74,10 @@ def evaluate(
         check_file(picture, PICTURES)
     with progress() as tell:
         frame = Reading(encoding, delimiter, decimal).read(data)
-        columns = check_columns(frame, target, leave_out=names_in(leave_out), source=data)
+        columns = check_columns(frame, target, leave_out=names_in(leave_out), source=called(data))
         if not columns.classes:
             raise TableError(f"{data}: the target {target} is a number; only classes can be evaluated.")
-        X, y = align(frame, columns, source=data), columns.targets(frame)
+        X, y = align(frame, columns, source=called(data)), columns.targets(frame)
         found = compare(X, y, folds=folds, repeats=repeats, time_budget=time_budget, seed=seed, n_jobs=jobs, tell=tell)
     names = list(found.right)
     if picture is not None:
@@ -111,6 +114,7 @@ def draw_map(
     output: Annotated[Path, typer.Option("--output", "-o", help="A page to explore (.html), or a picture (.png, .pdf, .svg).")],
     components: Annotated[int, typer.Option(min=2, max=3, help="Dimensions.")] = 2,
     hold_out: Annotated[float, typer.Option(min=0.0, max=0.9, help="Share of rows that are only drawn, not learned from.")] = 0.0,
+    real: Real = False,
     identifier: Identifier = None,
     leave_out: LeaveOut = "",
     seed: Seed = 0,
@@ -128,10 +132,11 @@ def draw_map(
     outmetric map cars.csv --target origin -o cars.png --hold-out 0.3
     outmetric map cars.csv --target origin -o cars.html --components 3 --id name
     """
-    check_file(output, (*PAGES, *PICTURES))
+    check_file(output, (*PAGES, *PICTURES), data)
     with progress() as tell:
-        frame = Reading(encoding, delimiter, decimal).read(data)
-        columns = check_columns(frame, target, leave_out=names_in(leave_out), identifier=identifier, source=data)
+        frame = Reading(encoding, delimiter, decimal).read(data, identifier=identifier)
+        columns = check_columns(frame, target, leave_out=names_in(leave_out), identifier=identifier, source=called(data))
+        columns = as_real(columns, frame) if real else columns
         train, test = _parts(frame, columns.targets(frame), columns.classes, hold_out, seed)
         outcome = fit_table(
             frame.iloc[train],
@@ -142,12 +147,12 @@ def draw_map(
             seed=seed,
             n_jobs=jobs,
             tell=tell,
-            source=data,
+            source=called(data),
         )
     model = outcome.model
     title = f"{Path(data).name}: {target}"
     if len(test) and columns.classes:
-        right = model.predict(frame.iloc[test], data) == columns.targets(frame.iloc[test])
+        right = model.predict(frame.iloc[test]) == columns.targets(frame.iloc[test])
         title += f"; {np.mean(right):.1%} of {len(test)} held-out rows recognised"
     if output.suffix.lower() in PAGES:
         _page(model, frame, train, test, title, output)
@@ -187,7 +192,7 @@ def _page(model: TableModel, frame: Any, train: Array, test: Array, title: str, 
     shown = frame.drop(columns=[name for name in (columns.target, columns.identifier) if name is not None])
     if len(test):
         shown["held out"] = np.isin(np.arange(len(frame)), test)
-    names = np.arange(1, len(frame) + 1) if columns.identifier is None else frame[columns.identifier].astype(str)
+    names = model.row_names(frame)[1]
     interactive_map(model.transform(frame), labels, table=shown, ids=names, title=title).write(output)
 
 

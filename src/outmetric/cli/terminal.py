@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +19,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from outmetric import plots
-from outmetric.tables import Columns, TableError, read_table, write_table
+from outmetric.files import whole
+from outmetric.tables import Columns, TableError, check_output, read_table, write_table
 
 PICTURES = (".png", ".pdf", ".svg")
 INTERRUPTED = 130  # as shells have it
@@ -36,7 +38,8 @@ Decimal = Annotated[str | None, typer.Option(help="Decimal mark of CSV, . or , (
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Threads that compare settings.")]
 Seed = Annotated[int, typer.Option(min=0, help="For everything random.")]
-TimeBudget = Annotated[float | None, typer.Option(min=0.1, help="Seconds after which no further settings are tried.")]
+TimeBudget = Annotated[float | None, typer.Option(min=0.1, help="Seconds after which MetricClassifier tries no further settings.")]
+Real = Annotated[bool, typer.Option("--real", help="Whole numbers in the target are numbers, not classes.")]
 Output = Annotated[
     str, typer.Option("--output", "-o", help="Where the table goes: .csv, .tsv, .parquet or .feather; - for stdout.")
 ]
@@ -50,17 +53,34 @@ class Reading:
     delimiter: str | None = None
     decimal: str | None = None
 
-    def read(self, source: str, columns: Columns | None = None) -> Any:
-        """A table; ``columns`` of a model tell what must stay as it is written."""
+    def read(self, source: str, columns: Columns | None = None, identifier: str | None = None) -> Any:
+        """A table; identifiers, and what is a category for a model with these columns, stay as they are written."""
         as_text = [] if columns is None else [name for name, kind in columns.kinds_by_name.items() if kind == "category"]
-        if columns is not None and columns.identifier is not None:
-            as_text.append(columns.identifier)
+        identifier = identifier if columns is None else columns.identifier
+        as_text += [] if identifier is None else [identifier]
         return read_table(source, encoding=self.encoding, delimiter=self.delimiter, decimal=self.decimal, as_text=as_text)
 
 
 def names_in(text: str) -> list[str]:
     """What was given with commas between."""
-    return [name for name in text.split(",") if name]
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def called(source: str) -> str:
+    """What messages call a table."""
+    return "standard input" if source == "-" else source
+
+
+def printable(text: Any) -> str:
+    """Text from a file that cannot do anything to a terminal."""
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in str(text))
+
+
+def as_real(columns: Columns, frame: Any) -> Columns:
+    """The same columns, the target taken for numbers."""
+    if frame[columns.target].dtype.kind not in "iuf":
+        raise TableError(f"the target {columns.target!r} holds no numbers; leave out --real.")
+    return replace(columns, classes=False)
 
 
 def talk(text: str) -> None:
@@ -74,6 +94,8 @@ def told(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> None:
         try:
+            if sys.stdout is None:
+                raise OSError("standard output is closed.")
             command(*args, **kwargs)
             sys.stdout.flush()
         except KeyboardInterrupt:
@@ -83,8 +105,11 @@ def told(command: Callable[..., None]) -> Callable[..., None]:
             # Whoever read the output has seen enough; Python would complain once more at the end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(BROKEN_PIPE) from None
+        except FileNotFoundError as error:
+            talk(f"error: there is no file {error.filename}.")
+            raise typer.Exit(2) from error
         except (ValueError, ImportError, OSError, MemoryError) as error:
-            talk(f"error: {error or type(error).__name__}")
+            talk(f"error: {printable(error) or type(error).__name__}")
             raise typer.Exit(2) from error
 
     return run
@@ -104,25 +129,25 @@ def progress() -> Iterator[Callable[[int, int | None, str], None]]:
         yield tell
 
 
-def check_file(path: Path, suffixes: Sequence[str]) -> None:
-    """Raise TableError if a file of one of these kinds could not be written there; none: of any kind."""
+def check_file(path: Path, suffixes: Sequence[str], source: str = "-") -> None:
+    """Raise TableError if a file of one of these kinds (none: any) could not be written there, or is what is read."""
     if suffixes and path.suffix.lower() not in suffixes:
         raise TableError(f"{path} must end with one of {', '.join(suffixes)}.")
     if not path.parent.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK):
         raise TableError(f"{path} must lie in an existing folder that can be written to.")
-    if path.is_dir():
-        raise TableError(f"{path} is a folder; give the name of a file.")
+    if path.is_dir() or str(path) == "-" or (path.exists() and not path.is_file()):
+        raise TableError(f"{path} is no ordinary file; give the name of one.")
+    if source != "-" and path.exists() and Path(source).exists() and path.samefile(source):
+        raise TableError(f"{path} is the table itself; give another name.")
 
 
-@contextmanager
-def whole(path: Path) -> Iterator[Path]:
-    """A place to write to that takes the name of ``path`` when all went well, and is gone otherwise."""
-    partial = path.with_name(f".{path.stem}.{os.getpid()}.part{path.suffix}")
-    try:
-        yield partial
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+def check_result(output: str, as_json: bool, source: str) -> None:
+    """Raise TableError if a result could not be handed over in this way."""
+    if as_json and output != "-":
+        raise TableError("--json goes to stdout; give either it or --output.")
+    check_output(output)
+    if "-" not in (output, source) and Path(output).exists() and Path(source).exists() and Path(output).samefile(source):
+        raise TableError(f"{output} is the table that is read; give another name.")
 
 
 def draw(ax: Any, path: Path) -> None:
@@ -132,17 +157,19 @@ def draw(ax: Any, path: Path) -> None:
     plots.close(ax.figure)
 
 
-def give(columns: Mapping[str, Any], output: str, as_json: bool) -> None:
-    """Hand over a table."""
+def give(found: Sequence[tuple[str, Any]], output: str, as_json: bool) -> None:
+    """Hand over columns; a name that occurs again gets a number."""
+    columns: dict[str, Any] = {}
+    for name, column in found:
+        places = (f"{name}{number or ''}" for number in itertools.chain([0], itertools.count(2)))
+        columns[next(place for place in places if place not in columns)] = column
     if not as_json:
         write_table(columns, output)
         return
-    if output != "-":
-        raise TableError("--json goes to stdout; give either it or --output.")
     values = {name: np.asarray(column).tolist() for name, column in columns.items()}
     give_json([dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)])
 
 
 def give_json(value: Any) -> None:
-    """Hand over something as JSON; what is not a number there is null."""
+    """Hand over something as JSON."""
     print(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False))
