@@ -132,6 +132,14 @@ def test_categories_and_gaps(table):
     assert {"numbers__missingindicator_gaps", "categories__colour_red"} <= set(encoded)
 
 
+def test_missing_values_of_any_kind(table):
+    X, y = table
+    expected = MetricClassifier(**QUICK).fit(X, y).predict_proba(X)
+    nullable = X.astype({"colour": "string", "gaps": "Float64"})
+    assert nullable["colour"].isna().any()
+    np.testing.assert_array_equal(MetricClassifier(**QUICK).fit(nullable, y).predict_proba(nullable), expected)
+
+
 def test_polars_frames(table):
     X, y = table
     frame = polars.from_pandas(X[["size", "gaps", "colour"]])

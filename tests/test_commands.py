@@ -157,6 +157,78 @@ def test_distances_between_rows_and_tables(folder, model):
     assert {float(row["distance"]) for row in found} == {0.0}
 
 
+def test_identifiers_stay_as_they_are_written(tmp_path):
+    rows = [f"{k:04d},{k % 7},{'ab'[k % 2]}" for k in range(20)]
+    (tmp_path / "table.csv").write_text("\n".join(["code,x,kind", *rows]))
+    done("fit", tmp_path / "table.csv", "-t", "kind", "-o", tmp_path / "a", "--id", "code", "--model", "learned")
+    found = rows_of(done("predict", tmp_path / "a", tmp_path / "table.csv"))
+    assert [row["code"] for row in found[:2]] == ["0000", "0001"]
+    assert rows_of(done("distance", tmp_path / "a", "0000", "0003"))[0]["a"] == "0000"
+
+
+def test_missing_identifiers(folder):
+    text = "name,weight,power,fuel\n,3000,100,petrol\ncar x,3000,100,diesel\n"
+    records = json.loads(done("predict", folder / "cars.model", "-", "--json", text=text))
+    assert [record["name"] for record in records] == ["", "car x"]
+
+
+def test_columns_of_the_result_do_not_hide_each_other(tmp_path):
+    frame = cars().rename(columns={"origin": "distance", "name": "prediction"})
+    frame.to_csv(tmp_path / "cars.csv", index=False)
+    done("fit", tmp_path / "cars.csv", "-t", "distance", "-o", tmp_path / "a", "--id", "prediction", "--model", "learned")
+    found = rows_of(done("neighbors", tmp_path / "a", tmp_path / "cars.csv", "-k", 1))
+    assert float(found[0]["distance"]) == 0
+    assert found[0]["distance2"] == "usa"
+    found = rows_of(done("predict", tmp_path / "a", tmp_path / "cars.csv"))
+    assert found[0]["prediction"] == "car 0"
+    assert found[0]["prediction2"] == "usa"
+
+
+def test_whole_numbers_can_be_real_targets(folder, tmp_path):
+    frame = cars().round({"weight": 0}).astype({"weight": int})
+    frame.to_csv(tmp_path / "cars.csv", index=False)
+    done("fit", tmp_path / "cars.csv", "-t", "weight", "-o", tmp_path / "a", "--leave-out", " name", "--real")
+    predicted = [float(row["prediction"]) for row in rows_of(done("predict", tmp_path / "a", tmp_path / "cars.csv"))]
+    assert np.corrcoef(predicted, frame["weight"])[0, 1] > 0.8
+    code, _, talk = run("fit", tmp_path / "cars.csv", "-t", "origin", "-o", tmp_path / "b", "--leave-out", "name", "--real")
+    assert (code, "holds no numbers" in talk) == (2, True)
+
+
+def test_names_cannot_do_anything_to_a_terminal(tmp_path):
+    frame = cars().rename(columns={"weight": "mass [kg]", "power": "x[/b]", "fuel": "a\x1b[31mred"})
+    frame.to_csv(tmp_path / "cars.csv", index=False)
+    done("fit", tmp_path / "cars.csv", "-t", "origin", "-o", tmp_path / "a", "--id", "name", "--model", "learned")
+    text = done("inspect", tmp_path / "a")
+    assert "mass [kg]" in text
+    assert "x[/b]" in text
+    assert "\x1b[31m" not in text
+
+
+def test_nothing_that_is_read_is_overwritten(folder, tmp_path):
+    before = (folder / "cars.csv").read_bytes()
+    for arguments in (
+        ("fit", folder / "cars.csv", "-t", "origin", "--leave-out", "name", "-o", folder / "cars.csv"),
+        ("predict", folder / "cars.model", folder / "cars.csv", "-o", folder / "cars.csv"),
+        ("fit", folder / "cars.csv", "-t", "origin", "--leave-out", "name", "-o", "-"),
+        ("fit", folder / "cars.csv", "-t", "origin", "--leave-out", "name", "-o", "/dev/null"),
+        ("predict", folder / "cars.model", folder / "new.csv", "-o", tmp_path / "a.csv", "--json"),
+    ):
+        code, _, talk = run(*arguments)
+        assert code == 2
+        assert talk.startswith("error: ")
+    assert (folder / "cars.csv").read_bytes() == before
+    assert not os.listdir(tmp_path)
+
+
+def test_a_disk_that_is_full(folder, tmp_path):
+    arguments = f"fit '{folder}/cars.csv' -t origin --leave-out name -o '{tmp_path}/model' --model learned"
+    command = f"ulimit -f 4; '{sys.executable}' -c 'from outmetric.cli import main; main()' {arguments}"
+    found = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert found.returncode == 2, found.stderr
+    assert "cannot be written" in found.stderr
+    assert not os.listdir(tmp_path)
+
+
 def test_distances_that_do_not_make_pairs(folder):
     code, _, talk = run("distance", folder / "cars.model", folder / "new.csv", folder / "cars.csv")
     assert (code, "7 rows and" in talk, "has 90" in talk) == (2, True, True)
@@ -221,6 +293,8 @@ def test_real_targets(folder, tmp_path):
         (("--set", "bandwidth=-1", "--model", "learned"), "bandwidth must be a positive number"),
         (("--set", "bandwidth=1"), "chooses all settings itself"),
         (("--tune",), "chooses all settings itself"),
+        (("--set", "prototypes=5", "--model", "learned"), "error: "),
+        (("--set", "kernel=poly", "--set", 'kernel_params={"degre": 3}', "--model", "learned"), "a value of --set does not suit"),
     ],
 )
 def test_settings_that_cannot_be(folder, tmp_path, arguments, message):
@@ -317,7 +391,7 @@ HOSTILE = {
     "target only": (b"kind\na\nb\n", "kind", "no columns to learn from"),
     "gaps in the target": (b"x,kind\n1,a\n2,\n3,b\n", "kind", "missing"),
     "a ragged row": (b"x,kind\n1,a\n2,b,c\n", "kind", "line 3"),
-    "a binary file": (bytes(range(256)) * 20, "kind", ""),
+    "a binary file": (bytes(range(256)) * 20, "kind", "table.csv"),
     "a class of one": (b"x,kind\n1,a\n2,b\n3,b\n4,b\n", "kind", "the class a has one row only"),
 }
 
@@ -409,7 +483,15 @@ def stop_after_a_kernel(self):
     if self.done == self.tasks - 1:
         os.kill(os.getpid(), signal.SIGINT)
 
-if "--tune" in sys.argv:
+def stop_at_the_end(self, X, labels):
+    MetricSearchCV._make_voters = voters
+    os.kill(os.getpid(), signal.SIGINT)
+    return voters(self, X, labels)
+
+voters = MetricSearchCV._make_voters
+if "--seed" in sys.argv:
+    MetricSearchCV._make_voters = stop_at_the_end
+elif "--tune" in sys.argv:
     _Progress.advance = stop_after_a_kernel
 else:
     MetricClassifier._tell = stop_after_two
@@ -418,7 +500,7 @@ cli.main()
 
 
 @pytest.mark.parametrize("keep", [(), ("--keep-best",)])
-@pytest.mark.parametrize("way", [(), ("--model", "learned", "--tune")])
+@pytest.mark.parametrize("way", [(), ("--model", "learned", "--tune"), ("--model", "learned", "--tune", "--seed", "1")])
 def test_ctrl_c_keeps_the_best_model_so_far_if_asked(folder, way, keep, tmp_path):
     arguments = ["fit", folder / "cars.csv", "-t", "origin", "-o", tmp_path / "model", "--id", "name", *way, *keep]
     found = subprocess.run([sys.executable, "-c", INTERRUPTED, *arguments], capture_output=True, text=True, check=False)

@@ -108,7 +108,7 @@ def _simplicity(settings: Mapping[str, Any], bandwidth: Any, n_classes: int) -> 
     if components is None and isinstance(prototypes, str):
         components = n_classes if prototypes == "onehot" else n_classes - 1
     elif components is None:
-        components = np.shape(prototypes)[-1]
+        components = (np.shape(prototypes) or (0,))[-1]  # what is no matrix is told when it is fitted
     relative = median_factor(bandwidth) if isinstance(bandwidth, str) else None
     width = relative if relative is not None else float(bandwidth) if isinstance(bandwidth, Real) else 0.0
     return float(components), float(settings["regression_weight"]), float(relative is None), -width

@@ -353,7 +353,7 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
             validate_data(self, X, reset=reset, skip_check_array=True)
             if reset and len(X) < 2:
                 raise ValueError(f"at least 2 rows are needed; n_samples = {len(X)} came.")
-            return X
+            return _without_na(X)
         # Rows of a table without its names; what is missing there is NaN in a data frame.
         mixed = not reset and isinstance(self.best_estimator_[0], ColumnTransformer) and np.asarray(X).dtype.kind == "O"
         X = np.where([[value is None for value in row] for row in X], np.nan, X) if mixed else X
@@ -446,6 +446,14 @@ def _committee(candidates: list[Candidate], size: int, X: Any, labels: Array) ->
     if not members and failure is not None:
         raise failure
     return list(members.values())
+
+
+def _without_na(X: Any) -> Any:
+    """The table with NaN for pandas' NA in columns of text, which encoders do not know."""
+    if not hasattr(X, "isna"):
+        return X
+    texts = [name for name in X.columns if getattr(X[name].dtype, "kind", "") == "O" and X[name].isna().any()]
+    return X.assign(**{name: X[name].astype(object).where(X[name].notna(), np.nan) for name in texts}) if texts else X
 
 
 def table_encoder(X: Any) -> ColumnTransformer | SimpleImputer | None:

@@ -76,7 +76,7 @@ class TableModel:
 
     def predict(self, frame: Any, source: str = "the table") -> Array:
         """Class, or real target, of each row."""
-        return np.asarray(self.estimator.predict(align(frame, self.columns, source=source)))
+        return np.asarray(self.estimator.predict(align(frame, self.columns, source=source))).reshape(len(frame))
 
     def predict_proba(self, frame: Any, source: str = "the table") -> Array:
         """Probabilities of the classes, in the order of `classes`."""
@@ -255,16 +255,16 @@ def _fit_real(
     best, place = np.unravel_index(errors.argmin(), errors.shape)
     chosen = Pipeline([*clone(pipeline).set_params(**candidates[best]).steps, ("vote", KNeighborsRegressor(counts[place]))])
     try:
-        return chosen.fit(X, y), interrupted
+        return chosen.fit(X, y[:, None]), interrupted  # one column: also whole numbers are real targets
     except KeyboardInterrupt:
         if not keep_best:
             raise
-        return chosen.fit(X, y), True
+        return chosen.fit(X, y[:, None]), True
 
 
 def _errors(pipeline: Pipeline, X: Any, y: Array, train: Array, test: Array, counts: list[int]) -> list[float]:
     """Mean squared errors of one fold for each number of neighbours."""
-    mapped = pipeline.fit_transform(X.iloc[train], y[train])
+    mapped = pipeline.fit_transform(X.iloc[train], y[train, None])
     new = pipeline.transform(X.iloc[test])
     return [float(np.mean((KNeighborsRegressor(k).fit(mapped, y[train]).predict(new) - y[test]) ** 2)) for k in counts]
 

@@ -66,7 +66,7 @@ def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise TableError(f"--bandwidth {text} is neither a number nor such as '0.5*median'.") from None
+        raise TableError(f"--bandwidth must be a number or such as '0.5*median', not {text!r}.") from None
 
 
 def _fit_on_dask(model: LearnedKernelMetric, table: TableFile, mean: Array, spread: Array, address: str) -> None:
