@@ -158,8 +158,16 @@ def test_arrays_with_gaps():
 def test_many_samples_are_searched_on_a_part(monkeypatch, wine):
     X, y, X_new, y_new = wine
     monkeypatch.setattr(classifier, "SEARCHED_SAMPLES", 60)
+    searched = []
+    plain = MetricClassifier._search
+    monkeypatch.setattr(MetricClassifier, "_search", lambda self, *args: searched.append(len(args[3])) or plain(self, *args))
+    assert len(MetricClassifier(**QUICK).fit(X, y).committee_) > 5
+    monkeypatch.setattr(classifier, "MANY_SAMPLES", 60)
+    monkeypatch.setattr(classifier, "LANDMARKS", 50)
     model = MetricClassifier(**QUICK).fit(X, y)
+    assert set(searched) == {60}
     assert len(model.committee_) == 5
+    assert model.best_estimator_[-1].n_landmarks_ == 50
     assert model.committee_[0].voters.n_samples_fit_ == 90
     assert model.score(X_new, y_new) > 0.9
     rare = np.zeros(90, dtype=int)
@@ -196,17 +204,19 @@ def test_progress_goes_to_stderr(wine, capsys):
     MetricClassifier(verbose=True, **QUICK).fit(X, y)
     told = capsys.readouterr()
     assert told.out == ""
-    assert "standard scaling, rbf kernel" in told.err
+    assert "rbf, standard, R2^0" in told.err
 
 
 def test_progress_can_go_to_a_function(wine):
     X, y, _, _ = wine
     told = []
     MetricClassifier(**QUICK, verbose=lambda *news: told.append(news)).fit(X, y)
-    done, totals, texts = zip(*told, strict=True)
+    *searched, elected = told
+    done, totals, texts = zip(*searched, strict=True)
     assert list(done) == list(range(len(done)))
     assert set(totals) == {len(done) + classifier.REFINED - 1}  # one preparation was found, and there is one to refine
-    assert texts[0] == "standard scaling, rbf kernel, feature weights R2^0"
+    assert texts[0] == "rbf, standard, R2^0"
+    assert elected == (1, 1, "fitting the 25 best")
 
 
 def interrupt_after(count):

@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from typer.testing import CliRunner
 
 import outmetric
-from outmetric import cli, comparison
+from outmetric import cli, comparison, tabular
 from outmetric.classifier import MetricClassifier, table_encoder
 from outmetric.paper.protocol import METHODS
 
@@ -236,6 +236,12 @@ def test_distances_that_do_not_make_pairs(folder):
     assert (code, "'nothing' is neither a file nor the name of a row" in talk) == (2, True)
 
 
+def test_the_model_in_python(model):
+    assert len(repr(model)) < 200
+    assert "cross-validated log-likelihood per row" in model.summary()
+    assert "duality gap" in model.summary()
+
+
 def test_inspect(folder):
     facts = json.loads(done("inspect", folder / "cars.model", "--json"))
     assert facts["classes"] == {"europe": 30, "japan": 30, "usa": 30}
@@ -275,7 +281,7 @@ def test_tuning_leaves_what_is_set_alone(folder, tmp_path):
     search = outmetric.load(tmp_path / "a").estimator
     assert set(search.best_params_) == {"metric__bandwidth", "metric__collocation_weight"}
     assert search.best_estimator_[-1].regression_weight == 7
-    assert facts["cross-validated log-likelihood"] == search.best_score_
+    assert facts["cross-validated log-likelihood per row"] == search.best_score_
 
 
 def test_real_targets(folder, tmp_path):
@@ -283,6 +289,8 @@ def test_real_targets(folder, tmp_path):
     predicted = np.array([float(row["prediction"]) for row in rows_of(done("predict", tmp_path / "a", folder / "cars.csv"))])
     assert np.corrcoef(predicted, cars()["weight"])[0, 1] > 0.8
     assert rows_of(done("neighbors", tmp_path / "a", folder / "cars.csv", "-k", 1))[0]["weight"] == str(cars()["weight"][0])
+    assert 0.5 < json.loads(done("inspect", tmp_path / "a", "--json"))["cross-validated R2"] < 1
+    assert "LearnedKernelMetric" in done("inspect", tmp_path / "a")
 
 
 @pytest.mark.parametrize(
@@ -305,7 +313,7 @@ def test_settings_that_cannot_be(folder, tmp_path, arguments, message):
 
 
 def test_evaluate_agrees_with_scikit_learn(folder, tmp_path, monkeypatch):
-    assert [METHODS[name].label for name in comparison.RIVALS] == ["Euclidean k-NN", "NCA", "RBF-SVM"]
+    assert [METHODS[name].label for name in comparison.RIVALS] == ["Euclidean k-NN", "NCA", "RBF-SVM", "random forest"]
     monkeypatch.setattr(comparison, "RIVALS", ("knn",))  # the others take longer
     arguments = ("--leave-out", "name", "--time-budget", 0.1, "--folds", 3, "--repeats", 2, "--seed", 1)
     picture = tmp_path / "accuracy.png"
@@ -323,7 +331,7 @@ def test_evaluate_agrees_with_scikit_learn(folder, tmp_path, monkeypatch):
     assert by_name["Euclidean k-NN"]["accuracy"] == pytest.approx(100 * right.mean())
     expected = 1.987 * 100 * right.mean(axis=0).std(ddof=1) / np.sqrt(ROWS)
     assert by_name["Euclidean k-NN"]["interval"] == pytest.approx(expected, rel=1e-3)
-    assert by_name["MetricClassifier"]["ours better by"] == 0
+    assert by_name["MetricClassifier"]["lead"] == 0
     assert plt.imread(picture).shape[2] == 4
 
 
@@ -347,6 +355,14 @@ def test_maps_as_pictures(folder, tmp_path, arguments):
     assert ("of 27 held-out rows" in talk) == ("--hold-out" in arguments)
 
 
+def test_many_rows_are_learned_with_landmarks(tmp_path, monkeypatch):
+    monkeypatch.setattr(tabular, "MANY_SAMPLES", 60)
+    monkeypatch.setattr(tabular, "LANDMARKS", 20)
+    cars().to_csv(tmp_path / "cars.csv", index=False)
+    done("fit", tmp_path / "cars.csv", "-t", "origin", "-o", tmp_path / "a", "--leave-out", "name", "--model", "learned")
+    assert outmetric.load(tmp_path / "a").estimator.best_estimator_[-1].n_landmarks_ == 20
+
+
 def test_a_map_of_two_classes_and_of_real_targets(folder, tmp_path):
     two = cars()[cars()["origin"] != "usa"]
     two.to_csv(tmp_path / "two.csv", index=False)
@@ -368,13 +384,13 @@ def test_an_interactive_map(folder, tmp_path, monkeypatch):
         return Page()
 
     monkeypatch.setattr(sys.modules["outmetric.cli.study"], "interactive_map", drawn)
-    arguments = ("--id", "name", "--hold-out", 0.5)
+    arguments = ("--id", "name", "--hold-out", 0.5, "--leave-out", "power")
     done("map", folder / "cars.csv", "-t", "origin", "-o", tmp_path / "map.html", *arguments)
     assert given["coordinates"].shape == (ROWS, 2)
     assert given["labels"].name == "origin"
     assert given["labels"].tolist() == cars()["origin"].tolist()
     assert given["ids"] == cars()["name"].tolist()
-    assert list(given["table"].columns) == ["weight", "power", "fuel", "held out"]
+    assert list(given["table"].columns) == ["weight", "fuel", "held out"]  # what is left out is not shown either
     assert given["table"]["held out"].sum() == ROWS // 2
 
 

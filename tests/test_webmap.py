@@ -91,6 +91,16 @@ def test_a_single_coordinate_becomes_bands_that_do_not_overlap(points):
     np.testing.assert_array_equal(x, points[:, 0])
     np.testing.assert_array_equal(np.round(y), labels)
     np.testing.assert_array_equal(unpacked(found["metric"][0]), points[:, 0])
+    assert found["height"] == "nothing"
+
+
+def test_a_single_coordinate_is_drawn_against_a_real_target(points):
+    found = content(interactive_map(points[:, :1], points[:, 1]))
+    np.testing.assert_array_equal(unpacked(found["axes"][1]), points[:, 1])
+    np.testing.assert_array_equal(unpacked(found["metric"][0]), points[:, 0])
+    assert found["height"] == "target"
+    with_gap = np.where(np.arange(40) == 3, np.nan, points[:, 1])
+    assert content(interactive_map(points[:, :1], with_gap))["height"] == "nothing"
 
 
 TABLE = {"size": [1.5, np.nan, -3.0], "kind": ["b", None, "a"], "count": [3, 4, 70000]}
@@ -422,6 +432,12 @@ def test_neighbours_are_those_of_the_map_without_other_coordinates(visit, points
     visit.show(points, neighbors=100)
     visit.look_for("7")
     assert_neighbours(visit, points, 7, 39)
+
+
+def test_the_height_of_a_single_coordinate_is_named(visit, points):
+    for labels, title in ((points[:, 1], "target"), (np.arange(40) % 2, "")):
+        visit.show(points[:, :1], labels)
+        assert visit.driver.execute_script("return document.querySelector('.js-plotly-plot').layout.yaxis.title.text") == title
 
 
 def test_a_solid_map(visit, points):

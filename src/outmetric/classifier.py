@@ -9,7 +9,8 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -55,9 +56,10 @@ REFINED = 4
 COMMITTEE = 25
 # Maps that the summary tells of.
 SHOWN = 5
-# More samples than this are not searched on; then a smaller committee is fitted on all of them.
-SEARCHED_SAMPLES = 2000
-LARGE_COMMITTEE = 5
+# More samples than this are not searched on.
+SEARCHED_SAMPLES = 1000
+# With more than this, fewer maps vote, and they are made of landmarks.
+MANY_SAMPLES, LARGE_COMMITTEE, LANDMARKS = 2000, 5, 1000
 # Below this many samples the folds are drawn twice: choices by few validation points are noisy.
 FEW_SAMPLES = 250
 
@@ -141,8 +143,8 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
 
     By cross-validated log-loss of smoothed votes it chooses the scaling of features (standard or by quantiles), the kernel
     (Gaussian, Laplacian or additive), supervised feature weights, the model, all its weights and the number of neighbours. The
-    votes of the 25 best candidates are averaged; the best one serves `transform`. With more than 2000 samples the choice is made on
-    a random, stratified 2000 of them, and the 5 best candidates vote.
+    votes of the 25 best candidates are averaged; the best one serves `transform`. With more than 1000 samples the choice is made on
+    a random, stratified 1000 of them. With more than 2000 the 5 best candidates vote, each with 1000 landmarks.
 
     Tables may have numeric and categorical columns (anything that is not a number: encoded one-hot, a missing value and categories
     unknown at training time count as "none of these"), and missing numbers (replaced by the median, with a column that says so).
@@ -233,7 +235,8 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
     def _elect(self, X: Any, labels: Array, began: float) -> Self:
         """Fit the committee."""
         self.best_score_ = self.candidates_[0].score
-        size = COMMITTEE if len(labels) <= SEARCHED_SAMPLES else LARGE_COMMITTEE
+        size = COMMITTEE if len(labels) <= MANY_SAMPLES else LARGE_COMMITTEE
+        self._tell(1, 1, f"fitting the {size} best")
         self.committee_ = _committee(self.candidates_, size, X, labels)
         self.best_estimator_ = self.committee_[0].pipeline
         self._n_features_out = self.best_estimator_[-1].coefficients_.shape[1]
@@ -277,7 +280,8 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
 
         def search(preparation: tuple[str, str, float], models: list[tuple[Any, dict[str, Any]]]) -> None:
             nonlocal done
-            self._tell(done, len(preparations) + REFINED, preparation)
+            scaling, kernel, power = preparation
+            self._tell(done, len(preparations) + REFINED, f"{kernel}, {scaling}, R2^{power:g}")
             done += 1
             if found and time.perf_counter() > deadline:
                 return
@@ -301,19 +305,18 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
         for preparation in sorted(best, key=lambda key: -best[key])[:REFINED]:
             search(preparation, refinements)
 
-    def _tell(self, done: int, total: int, preparation: tuple[str, str, float]) -> None:
-        scaling, kernel, power = preparation
-        text = f"{scaling} scaling, {kernel} kernel, feature weights R2^{power:g}"
+    def _tell(self, done: int, total: int, text: str) -> None:
         if callable(self.verbose):
             self.verbose(done, total, text)
         elif self.verbose:
-            print(f"[MetricClassifier] {done + 1} of {total}: {text}", file=sys.stderr)
+            print(f"[MetricClassifier] {done} of {total} preparations compared: {text}", file=sys.stderr)
 
     def predict_proba(self, X: Any) -> Array:
         """The committee's mean of smoothed neighbour votes, shape (n, classes)."""
         check_is_fitted(self)
         X = self._check_table(X, reset=False)
-        return np.asarray(np.mean([member.probabilities(X) for member in self.committee_], axis=0))
+        with _unnamed_rows():
+            return np.asarray(np.mean([member.probabilities(X) for member in self.committee_], axis=0))
 
     def predict(self, X: Any) -> Array:
         """The most probable class."""
@@ -323,7 +326,9 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
     def transform(self, X: Any) -> Array:
         """Coordinates of the best map: Euclidean distance there is the learned metric."""
         check_is_fitted(self)
-        return np.asarray(self.best_estimator_.transform(self._check_table(X, reset=False)))
+        X = self._check_table(X, reset=False)
+        with _unnamed_rows():
+            return np.asarray(self.best_estimator_.transform(X))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "committee_")
@@ -435,7 +440,10 @@ def _committee(candidates: list[Candidate], size: int, X: Any, labels: Array) ->
         if key in members:
             continue
         try:
-            fitted = clone(candidate.pipeline).set_params(**candidate.params).fit(X, labels)
+            chosen = clone(candidate.pipeline).set_params(**candidate.params)
+            if len(labels) > MANY_SAMPLES:
+                chosen.set_params(metric__n_landmarks=LANDMARKS, metric__random_state=0)
+            fitted = chosen.fit(X, labels)
         except ValueError as error:  # sound in the folds, but not with all data
             failure = error
             continue
@@ -446,6 +454,14 @@ def _committee(candidates: list[Candidate], size: int, X: Any, labels: Array) ->
     if not members and failure is not None:
         raise failure
     return list(members.values())
+
+
+@contextmanager
+def _unnamed_rows() -> Iterator[None]:
+    """That rows come without names is told once, when they are checked, and not by every step of every map."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        yield
 
 
 def _without_na(X: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ from sklearn.neighbors import KNeighborsRegressor, NearestNeighbors
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
+from outmetric import describe
 from outmetric.classifier import FINE, MetricClassifier, table_encoder
 from outmetric.models import FixedKernelMetric, LearnedKernelMetric
 from outmetric.operators import Array
@@ -35,6 +36,8 @@ REAL_GRID = {
     "collocation_weight": [0.0],
 }
 FOLDS = 5
+# With more rows than this the metric is made of landmarks: settings are compared many times.
+MANY_SAMPLES, LANDMARKS = 2000, 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,14 +58,18 @@ class TableModel:
         Their classes or real targets.
     coordinates : array of shape (n, m)
         Where they are; Euclidean distance there is the learned metric.
+    score, scoring : float, str
+        How well it did in cross-validation, on the best of what was tried, and what that is.
     """
 
-    columns: Columns
+    columns: Columns = field(repr=False)
     estimator: Any
-    mapping: Any
-    names: Array
-    targets: Array
-    coordinates: Array
+    mapping: Any = field(repr=False)
+    names: Array = field(repr=False)
+    targets: Array = field(repr=False)
+    coordinates: Array = field(repr=False)
+    score: float
+    scoring: str
 
     def __post_init__(self) -> None:
         if not (isinstance(self.columns, Columns) and hasattr(self.estimator, "predict") and hasattr(self.mapping, "transform")):
@@ -128,15 +135,22 @@ class TableModel:
             "rows": len(self.coordinates),
             "components": self.coordinates.shape[1],
             "features": self.columns.kinds_by_name,
-            "identifier": self.columns.identifier,
+            f"cross-validated {self.scoring}": self.score,
         }
+        if self.columns.identifier is not None:
+            found["identifier"] = self.columns.identifier
         if self.classes is not None:
             labels, counts = np.unique(self.targets, return_counts=True)
             found["classes"] = dict(zip(labels.astype(str).tolist(), counts.tolist(), strict=True))
-        score = getattr(self.estimator, "best_score_", None)
-        if score is not None:
-            found["cross-validated log-likelihood"] = float(score)
         return found
+
+    def summary(self) -> str:
+        """The same as text, with what the estimators say of themselves."""
+        lines = [f"{name}: {describe.listed(value) if isinstance(value, dict) else value}" for name, value in self.facts().items()]
+        best = getattr(self.estimator, "best_estimator_", self.estimator)
+        metric = next(step for step in reversed(dict(best.steps).values()) if hasattr(step, "metric_"))
+        own = [self.estimator.summary()] if hasattr(self.estimator, "summary") else []
+        return "\n\n".join(["\n".join(lines), *own, metric.summary()])
 
 
 @dataclass(frozen=True)
@@ -192,22 +206,23 @@ def fit_table(
         if settings or tune:
             raise TableError("the automatic model chooses all settings itself; for --tune and --set take --model learned or fixed.")
         search: Any = MetricClassifier(time_budget=time_budget, random_state=seed, n_jobs=n_jobs, verbose=tell)
-        interrupted = _fit(search, X, y, keep_best)
-        estimator, mapping = search.set_params(verbose=False), search
+        interrupted = _fit(search, X, y, tell, keep_best)
+        estimator, mapping, score = search.set_params(verbose=False), search, search.best_score_
     else:
         pipeline = _pipeline(X, kind, settings or {}, seed)
         tried = (GRIDS[kind] if columns.classes else REAL_GRID) if tune or kind == "auto" else {}
         grid = {f"metric__{name}": values for name, values in tried.items() if name not in (settings or {})}
         if columns.classes:
             search = MetricSearchCV(pipeline, grid, cv=_folds(y), n_jobs=n_jobs, verbose=tell)
-            interrupted = _fit(search, X, y, keep_best)
-            estimator, mapping = search.set_params(verbose=False), search
+            interrupted = _fit(search, X, y, tell, keep_best)
+            estimator, mapping, score = search.set_params(verbose=False), search, search.best_score_
         else:
-            estimator, interrupted = _fit_real(pipeline, grid, X, y, seed, tell, keep_best)
+            estimator, score, interrupted = _fit_real(pipeline, grid, X, y, seed, tell, keep_best)
             mapping = estimator[:-1]
     names = np.arange(1, len(X) + 1) if columns.identifier is None else _names(frame[columns.identifier])
-    model = TableModel(columns, estimator, mapping, names, y, np.asarray(mapping.transform(X), dtype=np.float64))
-    return Outcome(model, interrupted)
+    coordinates = np.asarray(mapping.transform(X), dtype=np.float64)
+    scoring = "log-likelihood per row" if columns.classes else "R2"
+    return Outcome(TableModel(columns, estimator, mapping, names, y, coordinates, float(score), scoring), interrupted)
 
 
 def _pipeline(X: Any, kind: str, settings: Mapping[str, Any], seed: int) -> Pipeline:
@@ -216,16 +231,20 @@ def _pipeline(X: Any, kind: str, settings: Mapping[str, Any], seed: int) -> Pipe
     unknown = [name for name in settings if name not in metric.get_params()]
     if unknown:
         raise TableError(f"{type(metric).__name__} has no setting {unknown[0]!r}; it has {', '.join(metric.get_params())}.")
-    return Pipeline([("encode", table_encoder(X)), ("scale", StandardScaler()), ("metric", metric.set_params(**settings))])
+    metric.set_params(**settings)
+    if len(X) > MANY_SAMPLES and metric.solver == "auto" and metric.n_landmarks is None:
+        metric.set_params(n_landmarks=LANDMARKS)
+    return Pipeline([("encode", table_encoder(X)), ("scale", StandardScaler()), ("metric", metric)])
 
 
-def _fit(search: Any, X: Any, y: Array, keep_best: bool) -> bool:
+def _fit(search: Any, X: Any, y: Array, tell: Tell, keep_best: bool) -> bool:
     """Whether it was interrupted, but could be finished."""
     try:
         search.fit(X, y)
     except KeyboardInterrupt:
         if not keep_best:
             raise
+        tell(1, 1, "fitting the best so far; Ctrl-C again gives up")
         try:
             search.finish(X, y)
         except NotFittedError:
@@ -236,8 +255,8 @@ def _fit(search: Any, X: Any, y: Array, keep_best: bool) -> bool:
 
 def _fit_real(
     pipeline: Pipeline, grid: Mapping[str, Any], X: Any, y: Array, seed: int, tell: Tell, keep_best: bool
-) -> tuple[Pipeline, bool]:
-    """The metric and number of neighbours with the least cross-validated error, and whether an interrupt ended the search."""
+) -> tuple[Pipeline, float, bool]:
+    """Metric and number of neighbours with the least cross-validated error; its R2; and whether an interrupt ended the search."""
     folds = list(KFold(min(FOLDS, len(X)), shuffle=True, random_state=seed).split(X))
     counts = [count for count in NEIGHBOURS if count <= min(len(train) for train, _ in folds)]
     candidates = list(ParameterGrid(grid))
@@ -253,13 +272,14 @@ def _fit_real(
             raise
         interrupted = True
     best, place = np.unravel_index(errors.argmin(), errors.shape)
+    score = float(1 - errors[best, place] / y.var())
     chosen = Pipeline([*clone(pipeline).set_params(**candidates[best]).steps, ("vote", KNeighborsRegressor(counts[place]))])
     try:
-        return chosen.fit(X, y[:, None]), interrupted  # one column: also whole numbers are real targets
+        return chosen.fit(X, y[:, None]), score, interrupted  # one column: also whole numbers are real targets
     except KeyboardInterrupt:
         if not keep_best:
             raise
-        return chosen.fit(X, y[:, None]), True
+        return chosen.fit(X, y[:, None]), score, True
 
 
 def _errors(pipeline: Pipeline, X: Any, y: Array, train: Array, test: Array, counts: list[int]) -> list[float]:

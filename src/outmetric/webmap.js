@@ -189,8 +189,12 @@
       const scene = { xaxis, yaxis, zaxis, aspectmode: "manual", aspectratio, camera };
       return { ...common, scene, margin: { l: 0, r: 0, t: 0, b: 0 } };
     }
-    // With one component the height only keeps points apart.
-    const upright = data.spread ? { title: { text: "" }, showticklabels: false, showgrid: false } : { scaleanchor: "x" };
+    // With one component the height is the target, or only keeps points apart.
+    const upright = {
+      component: { scaleanchor: "x" },
+      target: { title: { text: "target" } },
+      nothing: { title: { text: "" }, showticklabels: false, showgrid: false },
+    }[data.height];
     const yaxis = { ...axis(1), ...upright };
     return { ...common, dragmode: "pan", xaxis: axis(0), yaxis, margin: { l: 60, r: 15, t: 30, b: 50 } };
   }

@@ -71,7 +71,8 @@ def interactive_map(
     Parameters
     ----------
     coordinates : array of shape (n, 1), (n, 2) or (n, 3)
-        Where the rows are drawn, such as ``model.transform(X)``. A single coordinate is drawn as a band for each class.
+        Where the rows are drawn, such as ``model.transform(X)``. A single coordinate is drawn as a band for each class, or
+        against real targets.
     labels : array of shape (n,), optional
         Classes. Numbers that are not all whole are real targets and become a range of colours. The name of a Series is shown.
     table : DataFrame of pandas or polars, or dict of columns, optional
@@ -129,22 +130,25 @@ def interactive_map(
     if isinstance(neighbors, bool) or not isinstance(neighbors, int | np.integer) or neighbors < 1:
         raise ValueError(f"neighbors must be a whole number of at least 1, not {neighbors!r}.")
     columns = [_column(name, values, rows) for name, values in _table_columns(table)]
-    spread = np.zeros(rows)
+    # A single coordinate is drawn against a real target, or spread over a band of its class, as plots does it.
+    height, heights = "nothing", 0.6 * (np.arange(rows) * 0.618 % 1 - 0.5)
     if labels is not None:
         label = _column(str(getattr(labels, "name", None) or "class"), labels, rows, is_label=True)
         columns.insert(0, label)
-        spread = label.values if label.kind == "text" else spread
+        if label.kind == "text":
+            heights += label.values
+        elif np.isfinite(label.values).all():
+            height, heights = "target", label.values
     if ids is None:
         ids = getattr(table, "index", None)
     names = None if ids is None else [str(value) for value in ids]
     if names is not None and len(names) != rows:
         raise ValueError(f"{len(names)} ids came, but coordinates have {rows} rows.")
-    # A single coordinate is spread over a band of its class, as plots does it.
-    drawn = points if dimensions > 1 else np.column_stack([points, spread + 0.6 * (np.arange(rows) * 0.618 % 1 - 0.5)])
+    drawn = points if dimensions > 1 else np.column_stack([points, heights])
     plotly, scale = _plotly()
     content = {
         "axes": [_packed(axis) for axis in drawn.T],
-        "spread": dimensions == 1,
+        "height": "component" if dimensions > 1 else height,
         "metric": None if drawn is metric else [_packed(component) for component in metric.T],
         "neighbors": int(neighbors),
         "ids": names,

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from outmetric.cli.terminal import (
+    INTERRUPTED,
     AsJson,
     Data,
     Decimal,
@@ -116,12 +117,13 @@ def fit(
         )
     save(fitted.model, output)
     facts = fitted.model.facts()
-    talk(f"{facts['rows']} rows, {len(facts['features'])} features, {facts['components']} components: {output}")
+    size = f"{facts['rows']} rows, {len(facts['features'])} features"
+    talk(f"{size}; cross-validated {fitted.model.scoring} {fitted.model.score:.3g}: {output}")
     if as_json:
         give_json({"file": str(output), **facts})
     if fitted.interrupted:
         talk("stopped; the model is the best of what was tried until then.")
-        raise KeyboardInterrupt
+        raise typer.Exit(INTERRUPTED)
 
 
 @told
@@ -255,11 +257,9 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
     for name, value in facts.items():
         table.add_row(name, Text(printable(_shown(value))))
     table.add_row("file", Text(printable(f"{model}, {model.stat().st_size / 1e6:.2f} MB")))
-    console = Console()
-    console.print(table)
-    if hasattr(fitted.estimator, "summary"):
-        console.print()
-        print("\n".join(printable(line) for line in fitted.estimator.summary().splitlines()))
+    Console().print(table)
+    print()
+    print("\n".join(printable(line) for line in fitted.summary().partition("\n\n")[2].splitlines()))
 
 
 @told

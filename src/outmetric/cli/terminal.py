@@ -38,7 +38,10 @@ Decimal = Annotated[str | None, typer.Option(help="Decimal mark of CSV, . or , (
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Threads that compare settings.")]
 Seed = Annotated[int, typer.Option(min=0, help="For everything random.")]
-TimeBudget = Annotated[float | None, typer.Option(min=0.1, help="Seconds after which MetricClassifier tries no further settings.")]
+TimeBudget = Annotated[
+    float | None,
+    typer.Option(min=0.1, help="Seconds after which MetricClassifier tries no further settings; then its maps are fitted."),
+]
 Real = Annotated[bool, typer.Option("--real", help="Whole numbers in the target are numbers, not classes.")]
 Output = Annotated[
     str, typer.Option("--output", "-o", help="Where the table goes: .csv, .tsv, .parquet or .feather; - for stdout.")
@@ -153,7 +156,7 @@ def check_result(output: str, as_json: bool, source: str) -> None:
 def draw(ax: Any, path: Path) -> None:
     """Write the picture that some axes belong to."""
     with whole(path) as partial:
-        ax.figure.savefig(partial, dpi=150)
+        ax.figure.savefig(partial, dpi=150, bbox_inches="tight")
     plots.close(ax.figure)
 
 
