@@ -113,7 +113,9 @@ def check_columns(
         raise TableError(f"{source} has no columns to learn from beside {shown([*named, *leave_out])}.")
     plain = _plain_numbers(frame, features)  # one by one would take its time with many columns
     found = {name: ("number", None) if name in plain else _kind(frame[name]) for name in features}
-    _check_usable({name: trouble for name, (_, trouble) in found.items()}, source, "Mend this, or leave it out: --leave-out.")
+    _check_usable(
+        {name: trouble for name, (_, trouble) in found.items()}, source, "Mend this, or leave it out: --leave-out '{names}'"
+    )
     kinds = tuple(kind for kind, _ in found.values())
     classes = target is None or _holds_classes(frame[target], source)
     return Columns(tuple(features), kinds, target, classes, identifier)
@@ -178,7 +180,9 @@ def _check_usable(troubles: dict[str, str | None], source: str, advice: str) -> 
     if wrong:
         told = "; ".join(f"{shown([name])} {trouble}" for name, trouble in list(wrong.items())[:FEW])
         more = f"; and {len(wrong) - FEW} more" if len(wrong) > FEW else ""
-        raise TableError(f"{source}: {told}{more}. {advice}")
+        # To be copied, if the names are plain enough for that.
+        plain = len(wrong) <= FEW and all(name.isprintable() and len(name) < 50 and not set(name) & set(",'") for name in wrong)
+        raise TableError(f"{source}: {told}{more}. {advice.format(names=','.join(wrong) if plain else '...')}")
 
 
 def _kind(column: Any) -> tuple[Kind, str | None]:
@@ -217,7 +221,8 @@ def _kind_of_text(column: Any) -> tuple[Kind, str | None]:
     if not apart:
         return "category", None
     if given.str.fullmatch(DECIMAL_COMMAS).mean() > 0.5:
-        return "category", f"seems to hold numbers with commas, such as {shown(given.tolist()[:1])}; say which is the decimal mark"
+        held = f"seems to hold numbers with commas, such as {shown(given.tolist()[:1])}"
+        return "category", f"{held}; say which is the decimal mark (--decimal), and leave out marks of thousands"
     return "category", (
         f"has {distinct} different texts in {len(given)} rows, such as {shown(given.tolist()[:2])}, and is probably an "
         "identifier or free text"

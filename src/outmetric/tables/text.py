@@ -42,7 +42,7 @@ def decode(data: bytes, name: str, encoding: str | None = None) -> str:
         line = data.count(b"\n", 0, error.start) + 1
         raise TableError(
             f"{name}, line {line}: the byte 0x{data[error.start]:02x} (byte {error.start + 1} of the file) is not "
-            f"{(encoding or marked).upper()}. Save the table as UTF-8, or say its encoding, such as latin-1 or cp1252."
+            f"{(encoding or marked).upper()}. Save the table as UTF-8, or say its encoding (--encoding), such as latin-1 or cp1252."
         ) from error
     if (place := text.find("\0")) >= 0:
         raise TableError(
