@@ -272,9 +272,10 @@ class Reader:
         self._made: list[Any] = []
         self._kernels: list[int] = []  # how many kernels are evaluated with each object
         self._referred = 0
+        self._converted: dict[tuple[str, Any], Any] = {}
         self._left = GENEROSITY * size + 2**20
         self._kinds: dict[str, Callable[[Any], Any]] = {
-            "integers": lambda content: self._integers(content).tolist(),
+            "integers": lambda content: list(self._once("integers", content, self._integers)),
             "words": self._words,
             "float": {"nan": np.nan, "inf": math.inf, "-inf": -math.inf}.__getitem__,
             "number": self._number,
@@ -340,21 +341,30 @@ class Reader:
         if self._left < 0:
             raise ValueError("it takes far more memory than a file of its size should")
 
-    def _integers(self, name: Any) -> Array:
-        found = self._stored(name)
+    def _once(self, kind: str, name: Any, make: Callable[[Array], Any]) -> Any:
+        """What is made of an array; the same for all that refer to it."""
+        if (kind, name) not in self._converted:
+            self._charge(8 * self._stored(name).nbytes)
+            self._converted[kind, name] = make(self._stored(name))
+        self._charge(self._stored(name).nbytes)
+        return self._converted[kind, name]
+
+    def _integers(self, found: Array) -> list[int]:
         if found.dtype != np.int64 or found.ndim != 1:
             raise ValueError("a list of integers is none")
-        self._charge(8 * found.nbytes)
-        return found
+        return list(found.tolist())
 
     def _words(self, content: Any) -> Any:
         name, shape = _sized(content, 2)
-        found = self._stored(name)
-        self._charge(8 * found.nbytes)
-        words = json.loads(found.tobytes())
-        if found.dtype != np.uint8 or not all(type(word) is str for word in _list(words)):
-            raise ValueError("an array of words is none")
-        return objects(words).reshape(_shape(shape, len(words)))
+
+        def make(found: Array) -> Array:
+            words = json.loads(found.tobytes())
+            if found.dtype != np.uint8 or not all(type(word) is str for word in _list(words)):
+                raise ValueError("an array of words is none")
+            return objects(words)
+
+        found = self._once("words", name, make)
+        return found.reshape(_shape(shape, len(found)))
 
     def _stored(self, name: Any) -> Array:
         self.used.add(name)
@@ -446,13 +456,8 @@ class Reader:
             outputs = found.coefficients.shape[1]
             if 8 * outputs**2 > GENEROSITY * self.size:
                 raise ValueError(f"the map has {outputs} outputs, more than the file can hold the metric of")
-            scalars = found.kernel.scalars
-            if (
-                scalars
-                and found.points.ndim == 2
-                and all(isinstance(one.function, str) for one in scalars)
-                and found.points.shape[1]
-            ):
+            named = [isinstance(one.function, str) for one in found.kernel.scalars]
+            if named and all(named) and found.points.ndim == 2 and found.points.shape[1]:
                 found.coordinates(found.points[:1])
         elif isinstance(found, TRANSFORMERS) and width is not None and "_sklearn_output_config" not in vars(found):
             self._charge(64 * int(width))
