@@ -275,7 +275,7 @@ class Reader:
         self._converted: dict[tuple[str, Any], Any] = {}
         self._left = GENEROSITY * size + 2**20
         self._kinds: dict[str, Callable[[Any], Any]] = {
-            "integers": lambda content: list(self._once("integers", content, self._integers)),
+            "integers": self._integers,
             "words": self._words,
             "float": {"nan": np.nan, "inf": math.inf, "-inf": -math.inf}.__getitem__,
             "number": self._number,
@@ -346,13 +346,17 @@ class Reader:
         if (kind, name) not in self._converted:
             self._charge(8 * self._stored(name).nbytes)
             self._converted[kind, name] = make(self._stored(name))
-        self._charge(self._stored(name).nbytes)
         return self._converted[kind, name]
 
-    def _integers(self, found: Array) -> list[int]:
-        if found.dtype != np.int64 or found.ndim != 1:
-            raise ValueError("a list of integers is none")
-        return list(found.tolist())
+    def _integers(self, name: Any) -> list[int]:
+        def make(found: Array) -> list[int]:
+            if found.dtype != np.int64 or found.ndim != 1:
+                raise ValueError("a list of integers is none")
+            return list(found.tolist())
+
+        found = self._once("integers", name, make)
+        self._charge(8 * len(found))
+        return list(found)
 
     def _words(self, content: Any) -> Any:
         name, shape = _sized(content, 2)
