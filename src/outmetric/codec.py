@@ -464,7 +464,8 @@ class Reader:
             if named and all(named) and found.points.ndim == 2 and found.points.shape[1]:
                 found.coordinates(found.points[:1])
         elif isinstance(found, TRANSFORMERS) and width is not None and "_sklearn_output_config" not in vars(found):
-            self._charge(64 * int(width))
+            if width > self.size:
+                raise ValueError(f"{type(found).__name__} claims {width} features")
             found.transform(np.ones((1, width)))
         elif isinstance(found, SimpleImputer) and hasattr(found, "_fit_dtype"):
             vars(found).setdefault("_fill_dtype", found._fit_dtype)  # scikit-learn 1.6 has none
