@@ -164,6 +164,8 @@ def test_many_samples_are_searched_on_a_part(monkeypatch, wine):
     assert len(MetricClassifier(**QUICK).fit(X, y).committee_) > 5
     monkeypatch.setattr(classifier, "MANY_SAMPLES", 60)
     monkeypatch.setattr(classifier, "LANDMARKS", 50)
+    assert MetricClassifier(**QUICK).fit(X, y).best_estimator_[-1].solver_ == "spectral"
+    monkeypatch.setattr(classifier, "EXACT_SAMPLES", 60)
     model = MetricClassifier(**QUICK).fit(X, y)
     assert set(searched) == {60}
     assert len(model.committee_) == 5

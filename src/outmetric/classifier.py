@@ -58,8 +58,9 @@ COMMITTEE = 25
 SHOWN = 5
 # More samples than this are not searched on.
 SEARCHED_SAMPLES = 1000
-# With more than this, fewer maps vote, and they are made of landmarks.
-MANY_SAMPLES, LARGE_COMMITTEE, LANDMARKS = 2000, 5, 1000
+# With more than this, fewer maps vote; with still more they are made of landmarks, which costs half a point of accuracy.
+MANY_SAMPLES, LARGE_COMMITTEE = 2000, 5
+EXACT_SAMPLES, LANDMARKS = 4000, 1000
 # Below this many samples the folds are drawn twice: choices by few validation points are noisy.
 FEW_SAMPLES = 250
 
@@ -144,7 +145,7 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
     By cross-validated log-loss of smoothed votes it chooses the scaling of features (standard or by quantiles), the kernel
     (Gaussian, Laplacian or additive), supervised feature weights, the model, all its weights and the number of neighbours. The
     votes of the 25 best candidates are averaged; the best one serves `transform`. With more than 1000 samples the choice is made on
-    a random, stratified 1000 of them. With more than 2000 the 5 best candidates vote, each with 1000 landmarks.
+    a random, stratified 1000 of them. With more than 2000 the 5 best candidates vote, with more than 4000 by 1000 landmarks each.
 
     Tables may have numeric and categorical columns (anything that is not a number: encoded one-hot, a missing value and categories
     unknown at training time count as "none of these"), and missing numbers (replaced by the median, with a column that says so).
@@ -441,7 +442,7 @@ def _committee(candidates: list[Candidate], size: int, X: Any, labels: Array) ->
             continue
         try:
             chosen = clone(candidate.pipeline).set_params(**candidate.params)
-            if len(labels) > MANY_SAMPLES:
+            if len(labels) > EXACT_SAMPLES:
                 chosen.set_params(metric__n_landmarks=LANDMARKS, metric__random_state=0)
             fitted = chosen.fit(X, labels)
         except ValueError as error:  # sound in the folds, but not with all data

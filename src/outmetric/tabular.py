@@ -37,7 +37,7 @@ REAL_GRID = {
 }
 FOLDS = 5
 # With more rows than this the metric is made of landmarks: settings are compared many times.
-MANY_SAMPLES, LANDMARKS = 2000, 500
+MANY_SAMPLES, LANDMARKS = 2000, 1000
 
 
 @dataclass(frozen=True, eq=False)
