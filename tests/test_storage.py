@@ -45,7 +45,7 @@ def shared_letters(s, t):
 
 
 def table():
-    frame = pd.DataFrame(X, columns=["length", "width", "petal length", "petal width"])
+    frame = pd.DataFrame(X.copy(), columns=["length", "width", "petal length", "petal width"])
     frame["colour"] = np.where(X[:, 1] > 3, "blue", "white")
     frame.loc[3, "length"] = np.nan
     frame.loc[4, "colour"] = None
@@ -88,7 +88,11 @@ CASES = {
         table().fillna({"colour": "blue"}),
         y,
     ),
-    "words": (LearnedKernelMetric(kernel=kernels.Spectrum(2)), list(NAMES + (X[:, 0] * 10).astype(int).astype(str)), y),
+    "words": (
+        LearnedKernelMetric(kernel=kernels.Spectrum(2)),
+        [f"{name}{round(10 * width)}" for name, width in zip(NAMES, X[:, 1], strict=True)],
+        y,
+    ),
     "wide and sparse": (
         LearnedKernelMetric(),
         scipy.sparse.csr_array((X.ravel(), (np.repeat(np.arange(150), 4), np.arange(600) * 999))),

@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 import re
+from collections import UserList
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from inspect import signature
@@ -19,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
+import sklearn
 import sklearn.gaussian_process.kernels as gaussian_process
 import sklearn.model_selection as splitters
 from sklearn.base import BaseEstimator
@@ -136,6 +138,8 @@ class Writer:
             return value if math.isfinite(value) else {"float": str(value)}
         if isinstance(value, np.generic) and value.dtype.char in DTYPES:
             return {"number": [value.dtype.str, self.node(value.item())]}
+        if isinstance(value, UserList):  # scikit-learn 1.6 has some
+            return self.node(list(value.data), where)
         if type(value) is list:
             whole = len(value) > SHORT and all(type(item) is int and abs(item) < LARGEST_INTEGER for item in value)
             return {"integers": self._keep(np.array(value, dtype="<i8"))} if whole else self._nodes(value, where)
@@ -467,8 +471,8 @@ class Reader:
             if width > self.size:
                 raise ValueError(f"{type(found).__name__} claims {width} features")
             found.transform(np.ones((1, width)))
-        elif isinstance(found, SimpleImputer) and hasattr(found, "_fit_dtype"):
-            vars(found).setdefault("_fill_dtype", found._fit_dtype)  # scikit-learn 1.6 has none
+        elif isinstance(found, SimpleImputer) and hasattr(found, "_fit_dtype") and not sklearn.__version__.startswith("1.6."):
+            vars(found).setdefault("_fill_dtype", found._fit_dtype)  # scikit-learn 1.6 knows none
         elif isinstance(found, OneHotEncoder) and hasattr(found, "categories_"):
             # The width of its output is derived; a false one would be allocated.
             found._n_features_outs = found._compute_n_features_outs()
