@@ -543,7 +543,6 @@ def test_kernels_of_strings_are_not_evaluated_while_loading(kernel, tmp_path):
         {"masked": [{"array": ["a0", False]}, {"array": ["a0", False]}]},
         {"csr": [{"array": ["a0", False]}, {"array": ["a0", False]}, {"array": ["a1", False]}, [1, 9], True]},
         {"text": ["a2", False]},
-        {"words": ["a0", [1]]},
     ],
 )
 def test_one_array_cannot_become_a_thousand(node, tmp_path):
@@ -551,7 +550,7 @@ def test_one_array_cannot_become_a_thousand(node, tmp_path):
     document = {"version": 1, "scikit-learn": sklearn.__version__, "model": [node] * 1000, "objects": []}
     forge(tmp_path / "model", json.dumps(document), arrays)
     tracemalloc.start()
-    with pytest.raises(ModelFileError, match=r"far more memory|none|Extra data|Expecting value|duplicate"):
+    with pytest.raises(ModelFileError, match="far more memory than a file of its size"):
         outmetric.load(tmp_path / "model")
     assert tracemalloc.get_traced_memory()[1] < 80 * (tmp_path / "model").stat().st_size + 2e6
     tracemalloc.stop()
@@ -638,6 +637,11 @@ def watched():
     return WATCH
 
 
+@pytest.fixture(autouse=True)
+def nothing_heard():
+    WATCH["seen"].clear()
+
+
 def random_node(rng, document):
     """Some value: plain, of one of the kinds, or from elsewhere in the document."""
     places = list(walk(document))
@@ -718,7 +722,9 @@ def test_no_file_does_harm(seed, fitted, watched, tmp_path):
     model, data = fitted(FUZZED[seed % len(FUZZED)])
     sound, path = tmp_path / "sound", tmp_path / "model"
     outmetric.save(model, sound)
-    outputs(outmetric.load(sound), data)  # imports all that is imported late
+    outputs(outmetric.load(sound), data)  # imports all that is imported late, as do the next two for messages
+    repr(make_pipeline(StandardScaler(), LearnedKernelMetric()))
+    repr(np.ma.MaskedArray([1.0], mask=[True]))
     content, (text, arrays) = sound.read_bytes(), parts(sound)
     ways = [
         lambda: tamper_with_document(rng, path, text, arrays),
@@ -747,6 +753,6 @@ def test_no_file_does_harm(seed, fitted, watched, tmp_path):
     finally:
         tracemalloc.stop()
     assert watched["seen"] == []
-    assert refused > loaded > 0
+    assert refused > 3 * loaded > 0
     assert ROUNDS * (refused + loaded) >= 10_000
     assert sorted(os.listdir(tmp_path)) == ["model", "sound"]

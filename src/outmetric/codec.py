@@ -366,7 +366,7 @@ class Reader:
         name, shape = _sized(content, 2)
 
         def make(found: Array) -> Array:
-            words = json.loads(found.tobytes())
+            words = json.loads(found.tobytes().decode())  # as UTF-8; json would guess
             if found.dtype != np.uint8 or not all(type(word) is str for word in _list(words)):
                 raise ValueError("an array of words is none")
             return objects(words)

@@ -125,7 +125,7 @@ def load(path: str | os.PathLike[str], *, functions: Mapping[str, Callable[..., 
         digest, arrays, size = _read(path, mmap)
         if digest != _digest(arrays):
             raise ValueError("its content does not match its check sum: it is damaged, or was edited")
-        document = json.loads(arrays.pop(DOCUMENT).tobytes(), parse_constant=_no_constant)
+        document = json.loads(arrays.pop(DOCUMENT).tobytes().decode(), parse_constant=_no_constant)
         if not isinstance(document, dict) or type(document.get("version")) is not int:
             raise ValueError("it describes no model")
         if document["version"] > VERSION:
