@@ -9,7 +9,8 @@ import numpy as np
 import oracles
 import scipy.sparse
 
-from outmetric import operators, targets
+from outmetric import problem as targets
+from outmetric.kernels import operators
 
 WEIGHTS = {"collocation_weight": 0.3, "regression_weight": 2.0}
 

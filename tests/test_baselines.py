@@ -17,7 +17,7 @@ from test_lmnn import blobs
 
 from outmetric import LearnedKernelMetric, MetricSearchCV, kernels
 from outmetric.baselines import ITML, LMNN, KernelITML, KernelLMNN
-from outmetric.metric import LinearMetric, OutputMetric
+from outmetric.estimators.metric import LinearMetric, OutputMetric
 
 LINEAR, WITH_KERNEL = [LMNN, ITML], [KernelLMNN, KernelITML]
 

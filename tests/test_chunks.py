@@ -13,8 +13,8 @@ import pandas as pd  # noqa: E402
 from dask.distributed import Client, LocalCluster  # noqa: E402
 
 from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricSearchCV  # noqa: E402
-from outmetric.chunks import FAN_IN  # noqa: E402
 from outmetric.datasets import make_waveform  # noqa: E402
+from outmetric.rows.chunks import FAN_IN  # noqa: E402
 
 MODELS = [FixedKernelMetric, LearnedKernelMetric]
 

@@ -14,8 +14,9 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from outmetric import LearnedKernelMetric, MetricClassifier, MetricSearchCV, classifier
-from outmetric.classifier import FeatureWeights
+from outmetric import LearnedKernelMetric, MetricClassifier, MetricSearchCV
+from outmetric.choosing import classifier, committee
+from outmetric.columns.weights import FeatureWeights
 
 QUICK = {"time_budget": 1e-3, "random_state": 0}  # one preparation only
 
@@ -163,9 +164,9 @@ def test_many_samples_are_searched_on_a_part(monkeypatch, wine):
     monkeypatch.setattr(MetricClassifier, "_search", lambda self, *args: searched.append(len(args[3])) or plain(self, *args))
     assert len(MetricClassifier(**QUICK).fit(X, y).committee_) > 5
     monkeypatch.setattr(classifier, "MANY_SAMPLES", 60)
-    monkeypatch.setattr(classifier, "LANDMARKS", 50)
+    monkeypatch.setattr(committee, "LANDMARKS", 50)
     assert MetricClassifier(**QUICK).fit(X, y).best_estimator_[-1].solver_ == "spectral"
-    monkeypatch.setattr(classifier, "EXACT_SAMPLES", 60)
+    monkeypatch.setattr(committee, "EXACT_SAMPLES", 60)
     model = MetricClassifier(**QUICK).fit(X, y)
     assert set(searched) == {60}
     assert len(model.committee_) == 5

@@ -20,9 +20,12 @@ from sklearn.pipeline import make_pipeline
 from typer.testing import CliRunner
 
 import outmetric
-from outmetric import cli, comparison, tabular
-from outmetric.classifier import MetricClassifier, table_encoder
+from outmetric import cli
+from outmetric.choosing import comparison
+from outmetric.choosing.classifier import MetricClassifier
+from outmetric.columns.encoding import table_encoder
 from outmetric.paper.protocol import METHODS
+from outmetric.tables import models as tabular
 
 mpl.use("Agg")
 

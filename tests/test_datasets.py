@@ -14,8 +14,8 @@ import pandas as pd
 import pytest
 from sklearn.utils import Bunch
 
-from outmetric import datasets
-from outmetric.datasets import make_waveform
+from outmetric.datasets import loading as datasets
+from outmetric.datasets import make_waveform, sets
 
 
 def test_waveforms_have_the_moments_of_their_definition():
@@ -33,13 +33,13 @@ def test_waveforms_have_the_moments_of_their_definition():
 # A set of our own, so that nothing of the real ones is needed: three numbers and a class in each line.
 ROWS = [f"{k},{k % 3},{0.5 * k},{'a' if k < 4 else 'b'}" for k in range(10)]
 CONTENT = "\n".join(ROWS).encode()
-TINY = datasets._Set(
+TINY = sets.DataSet(
     "Tiny",
     ("tiny.data",),
-    datasets._numbers(",", str),
+    sets._numbers(",", str),
     ("one", "two", "three"),
     {"a": 4, "b": 6},
-    datasets._digest(datasets._numbers(",", str)(ROWS)),
+    datasets._digest(sets._numbers(",", str)(ROWS)),
     "1/tiny.zip",
     None,
 )

@@ -23,9 +23,10 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, QuantileTransformer, StandardScaler
 
-from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricClassifier, MetricSearchCV, classifier, kernels
+from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricClassifier, MetricSearchCV, kernels
 from outmetric.baselines import ITML, LMNN, KernelITML, KernelLMNN
-from outmetric.classifier import FeatureWeights
+from outmetric.choosing import classifier
+from outmetric.columns.weights import FeatureWeights
 from outmetric.datasets import make_waveform
 from outmetric.export import register, to_onnx
 

@@ -9,7 +9,7 @@ from sklearn.gaussian_process.kernels import Matern
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from outmetric.kernels import Callable, Diagonal, Precomputed, Scalar, Separable, Sum
-from outmetric.operators import BlockDiagonal, Kronecker
+from outmetric.kernels.operators import BlockDiagonal, Kronecker
 
 RNG = np.random.default_rng(0)
 B = output_matrix(2)

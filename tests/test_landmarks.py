@@ -19,20 +19,16 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from outmetric import (
-    FixedKernelMetric,
-    LearnedKernelMetric,
-    MetricSearchCV,
-    evaluation,
-    fitting,
-    kernels,
-    landmarks,
-    moments,
-    reduced,
-    threads,
-)
-from outmetric.scalar import Scalar
-from outmetric.solvers import Status
+from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricSearchCV, kernels
+from outmetric.choosing import evaluation
+from outmetric.estimators import fitting
+from outmetric.foundation import threads
+from outmetric.kernels import nystroem
+from outmetric.kernels.scalar import Scalar
+from outmetric.problem import Summary
+from outmetric.rows import landmarks, moments
+from outmetric.solvers import nystroem as reduced
+from outmetric.solvers.solution import Status
 
 MODELS = [FixedKernelMetric, LearnedKernelMetric]
 
@@ -82,7 +78,7 @@ class TestWhatIsFitted:
 
     @pytest.mark.parametrize("sparse", [False, True])
     def test_a_similarity_of_ones_own(self, model, sparse, wine, monkeypatch):
-        monkeypatch.setattr("outmetric.reduced.similarity_laplacian.__defaults__", (32,))
+        monkeypatch.setattr("outmetric.rows.moments.similarity_laplacian.__defaults__", (32,))
         X, y = wine
         rng = np.random.default_rng(0)
         S = np.maximum.outer(rng.random(len(y)), rng.random(len(y))) * (y[:, None] == y) * (rng.random((len(y), len(y))) < 0.3)
@@ -182,13 +178,13 @@ def test_the_residual_is_measured(wine):
     Z = X[::4]
     fitted = LearnedKernelMetric(bandwidth=3.0, landmarks=Z).fit(X, y)
     gram = oracles.gram_matrix(lambda x, z: oracles.gaussian(x, z, 3.0), Z, Z)
-    part = landmarks.Landmarks.make(Scalar("rbf", 3.0), Z, gram, single=False)
+    part = nystroem.Landmarks.make(Scalar("rbf", 3.0), Z, gram, single=False)
     phi = part.features(X)
     gamma, lam = fitted.collocation_weight_, fitted.regression_weight
     Y, B = fitted.prototypes_[y], fitted.output_matrix_
     D = phi.T @ oracles.delta(oracles.similarity_of_classes(y)) @ phi
-    summary = reduced.Summary(phi.T @ phi, D, phi.T @ Y, Y.T @ Y, 1.0)
-    solver = reduced.ReducedSpectral(landmarks.Features((part,)), summary, lam, gamma, np.eye(2))
+    summary = Summary(phi.T @ phi, D, phi.T @ Y, Y.T @ Y, 1.0)
+    solver = reduced.ReducedSpectral(nystroem.Features((part,)), summary, lam, gamma, np.eye(2))
     exact = solver.solve(np.eye(2), B)
     assert solver.evaluate(solver.coefficients(exact), np.eye(2), B).relative_residual < 1e-9
     dual = exact.coordinates + np.random.default_rng(0).normal(size=exact.coordinates.shape)
@@ -263,9 +259,9 @@ class TestSinglePrecision:
     def test_it_is_close_to_double_precision(self, model, data, monkeypatch):
         X, y = data
         made = []
-        plain = landmarks.Landmarks.make.__func__
+        plain = nystroem.Landmarks.make.__func__
         monkeypatch.setattr(
-            landmarks.Landmarks, "make", classmethod(lambda cls, *a, **k: made.append(plain(cls, *a, **k)) or made[-1])
+            nystroem.Landmarks, "make", classmethod(lambda cls, *a, **k: made.append(plain(cls, *a, **k)) or made[-1])
         )
         settings = {"n_landmarks": 520, "random_state": 0, "bandwidth": "0.7*median", "regression_weight": 100.0}
         fits = [model(**settings).fit(X.astype(dtype), y) for dtype in (np.float64, np.float32)]
@@ -288,18 +284,18 @@ class TestSinglePrecision:
         X = rng.normal(size=(2000, 12)).astype(np.float32)
         Z = X[:520].astype(np.float64)
         kernel = Scalar("rbf", 3.0)
-        turned = landmarks.Landmarks.make(kernel, Z, kernel.gram(Z), single=True)
-        plain = landmarks.Landmarks.make(kernel, Z, kernel.gram(Z), single=False)
+        turned = nystroem.Landmarks.make(kernel, Z, kernel.gram(Z), single=True)
+        plain = nystroem.Landmarks.make(kernel, Z, kernel.gram(Z), single=False)
         assert turned.turn is not None
         assert plain.turn is None
         block = turned.evaluate(X)
-        product = landmarks.Features((turned,)).whiten_both((block.T @ block).astype(np.float64))
+        product = nystroem.Features((turned,)).whiten_both((block.T @ block).astype(np.float64))
         phi = plain.features(X)
         near(product, phi.T @ phi, 1e-4)
 
     def test_block_reflector(self):
         U = np.linalg.qr(np.random.default_rng(0).normal(size=(20, 5)))[0]
-        V, T = landmarks._block_reflector(U)
+        V, T = nystroem._block_reflector(U)
         Q = np.eye(20) - V @ T @ V.T
         np.testing.assert_allclose(Q.T @ Q, np.eye(20), atol=1e-13)
         np.testing.assert_allclose(Q[:, :5] @ Q[:, :5].T, U @ U.T, atol=1e-13)
@@ -316,7 +312,7 @@ class TestRowsInBlocks:
         order = np.random.default_rng(0).permutation(len(X))
         near(model(landmarks=Z).fit(X[order], y[order]).transform(X), whole, 1e-9)
         monkeypatch.setattr(moments, "BLOCK_BYTES", 100)
-        monkeypatch.setattr("outmetric.threads.blas_threads", lambda: 3)
+        monkeypatch.setattr("outmetric.foundation.threads.blas_threads", lambda: 3)
         near(model(landmarks=Z).fit(X, y).transform(X), whole, 1e-9)
 
     def test_blocks_and_partial_fit(self, model, wine):
@@ -560,7 +556,7 @@ class TestSearch:
         near(search.transform(X), clone(estimator).set_params(bandwidth=64.0).fit(X, y).transform(X), 1e-9)
 
     def test_every_class_has_a_voter(self, monkeypatch):
-        monkeypatch.setattr("outmetric.search.VOTERS", 50)
+        monkeypatch.setattr("outmetric.choosing.search.VOTERS", 50)
         X, y = load_iris(return_X_y=True)
         y[[7, 90]] = -1  # before all others, so that a missing column would shift them
         search = MetricSearchCV(LearnedKernelMetric(n_landmarks=40, bandwidth=1.0), {"regression_weight": [3.0]}, cv=2).fit(X, y)
@@ -610,8 +606,8 @@ class TestSearch:
         X, y = wine
         monkeypatch.setattr(evaluation, "REFERENCE", 50)
         monkeypatch.setattr(evaluation, "VALIDATION", 30)
-        monkeypatch.setattr("outmetric.search.REFERENCE", 50)
-        monkeypatch.setattr("outmetric.search.VOTERS", 60)
+        monkeypatch.setattr("outmetric.choosing.search.REFERENCE", 50)
+        monkeypatch.setattr("outmetric.choosing.search.VOTERS", 60)
         search = MetricSearchCV(LearnedKernelMetric(n_landmarks=40), GRID, n_neighbors=(3, 49, 51)).fit(X, y)
         assert search.voters_.n_samples_fit_ == 60
         assert set(search.cv_results_["param_n_neighbors"]) == {3, 49}
@@ -659,7 +655,7 @@ print(fitted.solver_, fitted.status_.name)
 
 
 def test_too_many_classes_for_memory_are_an_error(monkeypatch):
-    monkeypatch.setattr("outmetric.memory.available_memory", lambda: 1e4)
+    monkeypatch.setattr("outmetric.foundation.memory.available_memory", lambda: 1e4)
     X = np.random.default_rng(0).normal(size=(60, 2))
     with pytest.raises(MemoryError, match="fewer landmarks, fewer classes"):
         LearnedKernelMetric(n_landmarks=50, bandwidth=1.0).fit(X, np.arange(60) % 15)

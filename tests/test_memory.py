@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from problems import class_problem, gram_operators, matrix_problem, points
 
-from outmetric import FixedKernelMetric, LearnedKernelMetric, kernels, memory, targets
-from outmetric.solvers import Dense
+from outmetric import FixedKernelMetric, LearnedKernelMetric, kernels
+from outmetric.foundation import memory
+from outmetric.problem import coupling as targets
+from outmetric.solvers.direct import Dense
 
 MIXED = kernels.Separable("rbf") + kernels.Callable(lambda X, Z: (X @ Z.T)[:, :, None, None] * np.eye(2), 2, pairwise=False)
 
@@ -41,7 +43,7 @@ def data(n, real):
 @pytest.mark.parametrize("case", CASES)
 def test_the_guard_counts_arrays(case, monkeypatch):
     settings, real, arrays = CASES[case]
-    monkeypatch.setattr("outmetric.memory.available_memory", lambda: 8.0 * 120**2 * arrays - 1)
+    monkeypatch.setattr("outmetric.foundation.memory.available_memory", lambda: 8.0 * 120**2 * arrays - 1)
     with pytest.raises(MemoryError, match=rf"{arrays} arrays of 120 x 120"):
         FixedKernelMetric(**settings).fit(*data(120, real))
 
@@ -60,7 +62,7 @@ def test_the_guard_counts_enough(case):
 
 
 def no_memory(monkeypatch):
-    monkeypatch.setattr("outmetric.memory.available_memory", lambda: 1000.0)
+    monkeypatch.setattr("outmetric.foundation.memory.available_memory", lambda: 1000.0)
 
 
 def test_every_other_large_array_is_guarded(monkeypatch):

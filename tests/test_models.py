@@ -99,7 +99,7 @@ class TestMetric:
         X, y = iris
         fitted = model().fit(X, y)
         whole = fitted.transform(X)
-        monkeypatch.setattr("outmetric.metric.BLOCK_BYTES", 8 * len(X) * 7)
+        monkeypatch.setattr("outmetric.estimators.metric.BLOCK_BYTES", 8 * len(X) * 7)
         np.testing.assert_allclose(fitted.transform(X), whole, atol=1e-13)
 
     def test_sparse_data(self, model):
@@ -162,7 +162,7 @@ class TestMetric:
         np.testing.assert_allclose(maps[2], maps[1], atol=1e-5)
 
     def test_the_random_state_draws_the_points_of_the_median(self, model, monkeypatch):
-        monkeypatch.setattr("outmetric.scalar.MEDIAN_POINTS", 20)
+        monkeypatch.setattr("outmetric.kernels.scalar.MEDIAN_POINTS", 20)
         X, y = points(60), np.arange(60) % 2
         found = [model(random_state=seed).fit(X, y).bandwidth_ for seed in (0, 0, 1)]
         assert found[0] == found[1] != found[2]
@@ -369,21 +369,21 @@ def test_conjugate_gradients_reach_the_optimum_of_the_spectral_solver(model, set
     """With more than 1000 samples landmarks precondition and start them; also if the kernel is never held."""
     X, y = make_waveform(1100, random_state=0)
     plain = model(bandwidth=5.0, solver="spectral", tol=1e-6, **settings).fit(X, y)
-    monkeypatch.setattr("outmetric.fitting.LANDMARKS", 200)
+    monkeypatch.setattr("outmetric.estimators.fitting.LANDMARKS", 200)
     held = model(bandwidth=5.0, solver="cg", tol=1e-6, **settings).fit(X, y)
     assert held.status_ is Status.CONVERGED
     assert held.objective_ == pytest.approx(plain.objective_, rel=1e-6)
     np.testing.assert_allclose(held.transform(X), plain.transform(X), atol=2e-3)
     assert sum(record.solver_iterations for record in held.history_) < 100
-    monkeypatch.setattr("outmetric.fitting.available_memory", lambda: 1e6)
+    monkeypatch.setattr("outmetric.estimators.fitting.available_memory", lambda: 1e6)
     lazy = model(bandwidth=5.0, solver="cg", tol=1e-6, **settings).fit(X, y)
     np.testing.assert_allclose(lazy.transform(X), held.transform(X), atol=1e-6)
 
 
 def test_many_samples_are_solved_by_conjugate_gradients(monkeypatch):
     X, y = make_waveform(1100, random_state=0)
-    monkeypatch.setattr("outmetric.fitting.SPECTRAL_SAMPLES", 1000)
-    monkeypatch.setattr("outmetric.solvers.SPECTRAL_SAMPLES", 1000)
+    monkeypatch.setattr("outmetric.estimators.fitting.SPECTRAL_SAMPLES", 1000)
+    monkeypatch.setattr("outmetric.solvers.choice.SPECTRAL_SAMPLES", 1000)
     fitted = LearnedKernelMetric(tol=1e-6).fit(X, y)
     assert fitted.solver_ == "cg"
     assert fitted.solver_reason_.startswith("1100 samples")

@@ -5,7 +5,7 @@ import oracles
 import pytest
 from problems import OPERATORS, PROBLEMS, gaussian_gram, gram_operators, metric_factor, output_matrix
 
-from outmetric import objective
+from outmetric.problem import objective
 
 RHO, EPSILON = 0.7, 0.4
 

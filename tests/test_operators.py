@@ -6,7 +6,7 @@ import pytest
 from problems import OPERATORS, gram_operators, points
 from scipy.sparse.linalg import LinearOperator
 
-from outmetric import operators
+from outmetric import kernels as operators
 
 
 @pytest.fixture(params=OPERATORS)

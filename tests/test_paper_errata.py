@@ -8,9 +8,11 @@ import pytest
 from problems import class_problem, gaussian_gram, matrix_problem, output_matrix
 from sklearn.exceptions import ConvergenceWarning
 
-from outmetric import FixedKernelMetric, LearnedKernelMetric, Status, objective, operators
-from outmetric.solvers import Spectral
-from outmetric.training import OutputMatrixStep, alternate
+from outmetric import FixedKernelMetric, LearnedKernelMetric, Status
+from outmetric.kernels import operators
+from outmetric.problem import objective
+from outmetric.solvers.alternation import OutputMatrixStep, alternate
+from outmetric.solvers.direct import Spectral
 
 RHO = 0.7
 

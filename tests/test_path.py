@@ -7,8 +7,9 @@ from sklearn.datasets import load_iris, make_classification
 
 from outmetric import FixedKernelMetric, LearnedKernelMetric
 from outmetric.kernels import Scalar
-from outmetric.path import Decomposition, FixedBatch, LearnedBatch
-from outmetric.targets import ClassSimilarity, matrix_similarity, simplex
+from outmetric.problem.coupling import ClassSimilarity, matrix_similarity
+from outmetric.problem.prototypes import simplex
+from outmetric.solvers.batch import Decomposition, FixedBatch, LearnedBatch
 
 X, Y = load_iris(return_X_y=True)
 TRAIN, NEW = X[::2], X[1::2]

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricClassifier, MetricSearchCV, plots
 from outmetric.baselines import ITML, LMNN
 from outmetric.datasets import make_waveform
-from outmetric.plots.canvas import HATCHES, look
+from outmetric.maps.canvas import HATCHES, look
 
 mpl.use("Agg")
 

@@ -15,8 +15,10 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import QuantileTransformer, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricSearchCV, path, search, votes
+from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricSearchCV
+from outmetric.choosing import search, votes
 from outmetric.kernels import Scalar
+from outmetric.solvers import batch as path
 
 MODELS = {"fixed": FixedKernelMetric, "learned": LearnedKernelMetric}
 NEIGHBOURS = [1, 3, 8]

@@ -6,8 +6,12 @@ import pytest
 import scipy.linalg
 from problems import OPERATORS, PROBLEMS, gaussian_gram, gram_operators, metric_factor, output_matrix, points, rank_one
 
-from outmetric import objective, operators
-from outmetric.solvers import SOLVERS, ConjugateGradient, Dense, IllConditionedError, Spectral, Tridiagonal, choose_solver
+from outmetric.kernels import operators
+from outmetric.problem import objective
+from outmetric.solvers.choice import SOLVERS, choose_solver
+from outmetric.solvers.conjugate_gradients import ConjugateGradient
+from outmetric.solvers.direct import Dense, Spectral, Tridiagonal
+from outmetric.solvers.solution import IllConditionedError
 
 SEPARABLE = ["separable", "identity", "duplicate points", "rank-one output matrix"]
 SUPPORTED = [(name, kind) for name in SOLVERS for kind in (SEPARABLE if name == "spectral" else OPERATORS)]

@@ -29,10 +29,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, OrdinalEncoder, PowerTransformer, RobustScaler, StandardScaler
 
 import outmetric
-from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricClassifier, MetricSearchCV, kernels, storage
+from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricClassifier, MetricSearchCV, kernels
 from outmetric.baselines import ITML, LMNN, KernelITML, KernelLMNN
-from outmetric.metric import OutputMetric
+from outmetric.estimators.metric import OutputMetric
 from outmetric.storage import ModelFileError, NotStorableError
+from outmetric.storage import files as storage
 
 X, y = load_iris(return_X_y=True)
 NAMES = np.array(["setosa", "versicolor", "virginica"])[y]

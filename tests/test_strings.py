@@ -14,10 +14,12 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
-from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricSearchCV, landmarks, strings
+from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricSearchCV
+from outmetric.choosing.rivals import NEIGHBOURS
 from outmetric.datasets import load_uci
-from outmetric.kernels import Diagonal, Precomputed, Scalar, Separable, Spectrum, WeightedDegree
-from outmetric.paper.protocol import NEIGHBOURS, Trial, split
+from outmetric.kernels import Diagonal, Precomputed, Scalar, Separable, Spectrum, WeightedDegree, strings
+from outmetric.paper.protocol import Trial, split
+from outmetric.rows import landmarks
 
 
 def random_strings(n, size, alphabet="ACGT", seed=0):

@@ -10,115 +10,79 @@ import pytest
 import outmetric
 
 SOURCE = Path(outmetric.__file__).parent
-# A module may import those before it; "edge" modules may import optional packages, inside functions.
-LAYERS = [
-    "files",
-    "memory",
-    "threads",
-    "operators",
-    "targets",
-    "scalar",
-    "strings",
+# A room may import those before it.
+ROOMS = [
+    "foundation",
     "kernels",
-    "objective",
+    "problem",
     "solvers",
-    "landmarks",
-    "moments",
-    "reduced",
-    "streams",
-    "chunks",
-    "training",
-    "path",
-    "metric",
-    "inputs",
-    "describe",
-    "face",
-    "blocks",
-    "fitting",
-    "models",
-    "votes",
-    "candidates",
-    "evaluation",
-    "search",
-    "classifier",
-    "baselines.features",
-    "baselines.margins",
-    "baselines.projections",
-    "baselines.spaces",
-    "baselines.lmnn",
-    "baselines.itml",
-    "datasets",
-    "tables.sources",
-    "tables.text",
-    "tables.arff",
-    "tables.binary",
-    "tables.reading",
-    "tables.columns",
-    "tables.writing",
-    "tables.blocks",
-    "tabular",
-    "codec",
+    "rows",
+    "estimators",
+    "columns",
+    "choosing",
+    "baselines",
+    "maps",
+    "tables",
     "storage",
-    "plots.canvas",
-    "plots.fitted",
-    "plots.maps",
-    "plots.learning",
-    "plots.comparisons",
-    "webmap",
-    "nodes",
     "export",
-    "paper.protocol",
-    "paper.runner",
-    "paper.statistics",
-    "paper.claims",
-    "paper.maps",
-    "paper.report",
-    "comparison",
-    "cli.terminal",
-    "cli.models",
-    "cli.study",
-    "cli.embed",
-    "cli.demo",
-    "cli.paper",
+    "datasets",
+    "paper",
+    "cli",
 ]
-MATHEMATICS = [
-    "memory",
-    "operators",
-    "targets",
-    "objective",
-    "solvers",
-    "training",
-    "path",
-    "baselines.margins",
-    "baselines.projections",
-]
+# Public names of what lies in rooms.
+DOORS = {"__init__", "plots"}
+MODULES = sorted(SOURCE.rglob("*.py"))
+# What the mathematics is made of knows nothing but arrays.
+MATHEMATICS = ["problem", "solvers"]
 
 
-def imports(module):
-    tree = ast.parse((SOURCE / f"{module.replace('.', '/')}.py").read_text())
-    for node in ast.walk(tree):
+def name_of(path):
+    return ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+
+
+def imports(path):
+    """The modules that are imported, and with names from packages of ours also these, as they may be modules."""
+    for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         if isinstance(node, ast.ImportFrom):
-            package = node.module in ("outmetric", "outmetric.paper")
-            yield from ([f"{node.module}.{alias.name}" for alias in node.names] if package else [node.module])
+            yield node.module
+            if node.module.split(".")[0] == "outmetric":
+                yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def test_every_module_has_its_place():
-    found = {".".join(path.relative_to(SOURCE).with_suffix("").parts) for path in SOURCE.rglob("*.py")}
-    assert {name for name in found if not name.endswith("__init__")} == set(LAYERS)
+def rooms_of(path):
+    """The rooms from which a module imports."""
+    return {name.split(".")[1] for name in imports(path) if name.startswith("outmetric.")} & set(ROOMS)
 
 
-@pytest.mark.parametrize("module", LAYERS)
-def test_imports_point_one_way(module):
-    own = {name.removeprefix("outmetric.") for name in imports(module) if name.startswith("outmetric.")}
-    earlier = {*LAYERS[: LAYERS.index(module)], "__version__", "baselines", "plots", "tables"}
-    assert own <= earlier
+def test_every_module_lives_in_a_room():
+    assert {path.name for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"} == set(ROOMS)
+    assert {path.stem for path in SOURCE.glob("*.py")} == DOORS
 
 
-@pytest.mark.parametrize("module", MATHEMATICS)
-def test_mathematics_needs_numpy_and_scipy_only(module):
-    packages = {name.split(".")[0] for name in imports(module)}
+@pytest.mark.parametrize("path", [path for path in MODULES if path.parent != SOURCE], ids=name_of)
+def test_imports_point_one_way(path):
+    room = name_of(path).split(".")[0]
+    assert rooms_of(path) <= set(ROOMS[: ROOMS.index(room) + 1])
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_no_cycles_in_a_room(room):
+    modules = {path.stem: path for path in (SOURCE / room).glob("*.py") if path.stem != "__init__"}
+    needs = {
+        stem: {name.split(".")[2] for name in imports(path) if name.startswith(f"outmetric.{room}.")} & set(modules)
+        for stem, path in modules.items()
+    }
+    while needs:
+        free = {stem for stem, needed in needs.items() if not needed & set(needs)}
+        assert free, f"these import one another: {needs}"
+        needs = {stem: needed for stem, needed in needs.items() if stem not in free}
+
+
+@pytest.mark.parametrize("path", [path for room in MATHEMATICS for path in (SOURCE / room).glob("*.py")], ids=name_of)
+def test_mathematics_needs_numpy_and_scipy_only(path):
+    packages = {name.split(".")[0] for name in imports(path)}
     assert packages <= {"numpy", "scipy", "outmetric", *sys.stdlib_module_names}
 
 

@@ -9,7 +9,7 @@ import pytest
 from sklearn.preprocessing import OneHotEncoder
 
 from outmetric import MetricClassifier
-from outmetric.classifier import table_encoder
+from outmetric.columns.encoding import table_encoder
 from outmetric.tables import Columns, TableError, align, check_columns
 
 N = 40

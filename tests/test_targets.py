@@ -6,7 +6,7 @@ import pytest
 import scipy.sparse
 from problems import PROBLEMS
 
-from outmetric import targets
+from outmetric import problem as targets
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 5, 10])

@@ -9,9 +9,13 @@ from problems import PROBLEMS, class_problem, gaussian_gram, gram_operators, mat
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import ConvergenceWarning
 
-from outmetric import FixedKernelMetric, LearnedKernelMetric, objective, operators
-from outmetric.solvers import SOLVERS, Solution, Spectral, Status
-from outmetric.training import Factors, MetricStep, OutputMatrixStep, alternate
+from outmetric import FixedKernelMetric, LearnedKernelMetric
+from outmetric.kernels import operators
+from outmetric.problem import objective
+from outmetric.solvers.alternation import Factors, MetricStep, OutputMatrixStep, alternate
+from outmetric.solvers.choice import SOLVERS
+from outmetric.solvers.direct import Spectral
+from outmetric.solvers.solution import Solution, Status
 
 RHO = 0.7
 

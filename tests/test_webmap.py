@@ -20,7 +20,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
-from outmetric.webmap import interactive_map
+from outmetric.maps import interactive_map
 
 ATTACKS = [
     "</script><script>window.ran = true</script>",

@@ -1,10 +1,8 @@
 """Supervised distance metric learning with kernels: a non-linear map into R^m and a Mahalanobis metric there."""
 
 from outmetric import kernels
-from outmetric.classifier import MetricClassifier
-from outmetric.metric import OutputMetric
-from outmetric.models import FixedKernelMetric, LearnedKernelMetric
-from outmetric.search import MetricSearchCV
+from outmetric.choosing import MetricClassifier, MetricSearchCV
+from outmetric.estimators import FixedKernelMetric, LearnedKernelMetric, OutputMetric
 from outmetric.solvers import Status
 from outmetric.storage import load, save
 

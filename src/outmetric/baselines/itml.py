@@ -17,11 +17,8 @@ from threadpoolctl import threadpool_limits
 
 from outmetric.baselines.projections import Constraints, distance_percentiles, project, sample_pairs
 from outmetric.baselines.spaces import SMALL, Baseline, KernelSpace, LinearSpace
-from outmetric.describe import Fact, number
-from outmetric.inputs import check_number
-from outmetric.metric import Metric, objects
-from outmetric.operators import Array, check_psd
-from outmetric.scalar import n_points
+from outmetric.estimators import Fact, Metric, number
+from outmetric.foundation import Array, check_number, check_psd, n_points, objects
 
 # Pairs of each kind drawn at most by default.
 MOST_PAIRS = 5000

@@ -17,10 +17,8 @@ from threadpoolctl import threadpool_limits
 
 from outmetric.baselines.margins import Margins, minimise, target_neighbours
 from outmetric.baselines.spaces import SMALL, Baseline, KernelSpace, LinearSpace
-from outmetric.describe import Fact, number
-from outmetric.inputs import check_number
-from outmetric.operators import Array
-from outmetric.scalar import n_points
+from outmetric.estimators import Fact, number
+from outmetric.foundation import Array, check_number, n_points
 
 # Kernel principal components with less variance than this, relative to the first, are left out.
 NEGLIGIBLE = 1e-6

@@ -20,12 +20,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.linalg
-import scipy.optimize
-import scipy.sparse
 import scipy.spatial
 
-from outmetric.operators import Array
+from outmetric.foundation import Array
 from outmetric.solvers import Status
 
 # Distances, or differences of coordinates, held at once.

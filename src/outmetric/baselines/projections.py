@@ -26,7 +26,7 @@ import scipy.linalg
 from scipy.spatial.distance import pdist
 
 from outmetric.baselines.margins import squared_distances
-from outmetric.operators import Array
+from outmetric.foundation import Array
 from outmetric.solvers import IllConditionedError, Status
 
 # Constraints whose products with the metric are computed together.

@@ -13,12 +13,18 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from outmetric.baselines.features import check_n_components, kernel_components
-from outmetric.face import KernelTransformer, MetricTransformer
-from outmetric.inputs import check_number, check_points, check_supervision
+from outmetric.baselines.components import check_n_components, kernel_components
+from outmetric.estimators import (
+    KernelTransformer,
+    LinearMetric,
+    Metric,
+    MetricTransformer,
+    OutputMetric,
+    check_points,
+    check_supervision,
+)
+from outmetric.foundation import Array, check_number
 from outmetric.kernels import MatrixKernel, Separable
-from outmetric.metric import LinearMetric, Metric, OutputMetric
-from outmetric.operators import Array
 from outmetric.solvers import Status
 
 # Numbers in the data up to which one BLAS thread is fastest.

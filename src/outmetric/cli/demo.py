@@ -19,9 +19,8 @@ from sklearn.preprocessing import StandardScaler
 from outmetric import plots
 from outmetric.cli.terminal import PICTURES, check_file, talk, told
 from outmetric.datasets import make_waveform
-from outmetric.files import whole
-from outmetric.models import FixedKernelMetric, LearnedKernelMetric
-from outmetric.operators import Array
+from outmetric.estimators import FixedKernelMetric, LearnedKernelMetric
+from outmetric.foundation import Array, whole
 
 
 @dataclass(frozen=True)

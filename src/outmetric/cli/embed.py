@@ -9,9 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from outmetric.cli.terminal import LeaveOut, Seed, names_in, progress, talk, told
-from outmetric.models import LearnedKernelMetric
-from outmetric.operators import Array
-from outmetric.tables import TableError, TableFile, check_output, write_blocks
+from outmetric.columns import TableError
+from outmetric.estimators import LearnedKernelMetric
+from outmetric.foundation import Array
+from outmetric.tables import TableFile, check_output, write_blocks
 
 
 @told

@@ -41,11 +41,10 @@ from outmetric.cli.terminal import (
     talk,
     told,
 )
-from outmetric.files import whole
-from outmetric.operators import Array
+from outmetric.columns import TableError, check_columns
+from outmetric.foundation import Array, whole
 from outmetric.storage import load, save
-from outmetric.tables import TableError, check_columns
-from outmetric.tabular import Outcome, TableModel, fit_table
+from outmetric.tables import Outcome, TableModel, fit_table
 
 Model = Annotated[Path, typer.Argument(help="A model that `outmetric fit` wrote.")]
 

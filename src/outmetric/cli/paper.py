@@ -14,12 +14,9 @@ from rich.table import Table
 
 from outmetric.cli.terminal import INTERRUPTED, talk
 from outmetric.datasets import DataError
-from outmetric.paper import protocol, report, runner
-from outmetric.paper.protocol import Trial
-from outmetric.paper.runner import Result, State, Store
+from outmetric.paper import Result, State, Store, Trial, protocol, report, runner
 
 commands = typer.Typer(no_args_is_help=True, help="Repeat the experiments of the paper.")
-
 Folder = Annotated[Path, typer.Option("--folder", "-f", help="Where trials are kept and the report is written.")]
 Datasets = Annotated[str | None, typer.Option(help="Data sets, with commas between them. Default: the paper's eight.")]
 Methods = Annotated[str | None, typer.Option(help="Methods, with commas between them. Default: all.")]

@@ -13,6 +13,7 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import train_test_split
 
 from outmetric import plots
+from outmetric.choosing import OURS, compare
 from outmetric.cli.terminal import (
     PICTURES,
     AsJson,
@@ -38,11 +39,10 @@ from outmetric.cli.terminal import (
     talk,
     told,
 )
-from outmetric.comparison import OURS, compare
-from outmetric.operators import Array
-from outmetric.tables import TableError, align, check_columns
-from outmetric.tabular import TableModel, fit_table
-from outmetric.webmap import interactive_map
+from outmetric.columns import TableError, align, check_columns
+from outmetric.foundation import Array
+from outmetric.maps import interactive_map
+from outmetric.tables import TableModel, fit_table
 
 PAGES = (".html", ".htm")
 

@@ -19,13 +19,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from outmetric import plots
-from outmetric.files import whole
-from outmetric.tables import Columns, TableError, check_output, read_table, write_table
+from outmetric.columns import Columns, TableError
+from outmetric.foundation import whole
+from outmetric.tables import check_output, read_table, write_table
 
 PICTURES = (".png", ".pdf", ".svg")
 INTERRUPTED = 130  # as shells have it
 BROKEN_PIPE = 141
-
 Data = Annotated[
     str, typer.Argument(help="A table: .csv, .tsv, .parquet, .feather, .arff or .npz, text also packed (.gz ...); - for stdin.")
 ]

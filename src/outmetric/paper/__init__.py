@@ -1,1 +1,12 @@
-"""The experiments of the paper: what is compared (`protocol`), a run that can be resumed (`runner`), and the `report`."""
+"""The paper's experiments: protocol, runner, statistics, claims and report."""
+
+from outmetric.paper.protocol import METHODS, Trial
+from outmetric.paper.runner import Result, State, Store
+
+__all__ = [
+    "METHODS",
+    "Result",
+    "State",
+    "Store",
+    "Trial",
+]

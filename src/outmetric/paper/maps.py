@@ -13,12 +13,12 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from outmetric.models import FixedKernelMetric, LearnedKernelMetric
-from outmetric.operators import Array
+from outmetric.choosing import FOLDS, MetricSearchCV
+from outmetric.estimators import FixedKernelMetric, LearnedKernelMetric
+from outmetric.foundation import Array
+from outmetric.kernels import median_distance
 from outmetric.paper import protocol
-from outmetric.paper.protocol import FOLDS, Trial
-from outmetric.scalar import median_distance
-from outmetric.search import MetricSearchCV
+from outmetric.paper.protocol import Trial
 
 VOTERS = 5
 

@@ -18,31 +18,21 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.datasets import load_breast_cancer, load_iris
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.model_selection import GridSearchCV, StratifiedKFold
-from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis
+from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
 
 from outmetric.baselines import LMNN, KernelITML, KernelLMNN
-from outmetric.classifier import MetricClassifier
+from outmetric.choosing import FOLDS, NEIGHBOURS, RIVALS, Grid, MetricClassifier, MetricSearchCV, Rival
 from outmetric.datasets import DataError, load_uci, make_waveform
-from outmetric.models import FixedKernelMetric, LearnedKernelMetric
-from outmetric.operators import Array
-from outmetric.search import MetricSearchCV
+from outmetric.estimators import FixedKernelMetric, LearnedKernelMetric
+from outmetric.foundation import Array
 
 # To be raised when anything changes that `digest` does not see: how splits and seeds are drawn, or what MetricClassifier tries.
 VERSION = 1
 FRACTIONS = (0.1, 0.5)
 REPEATS = 20
 ROWS = 1000
-FOLDS = 5
-# Neighbours that vote, for all methods that end in a vote.
-NEIGHBOURS = (1, 3, 5, 9, 15)
-
-
-Grid = Mapping[str, Sequence[Any]]
 
 
 def _uci(name: str) -> Callable[[Any], tuple[Array, Array]]:
@@ -78,12 +68,14 @@ SETS = {**PAPER_SETS, **QUICK_SETS}
 
 
 @dataclass(frozen=True)
-class Method:
-    """A way to classify: ``build(n_classes, folds, seed)`` makes the classifier, tuning and scaling included."""
+class Method(Rival):
+    """A way to classify; ``of_paper``: the paper has it, too."""
 
-    label: str
-    build: Callable[[int, StratifiedKFold, int], Any]
     of_paper: bool
+
+
+def _rival(name: str, *, of_paper: bool) -> Method:
+    return Method(RIVALS[name].label, RIVALS[name].build, of_paper)
 
 
 def _metric(metric: Any, grid: Grid | Sequence[Grid], folds: StratifiedKFold) -> Any:
@@ -92,15 +84,6 @@ def _metric(metric: Any, grid: Grid | Sequence[Grid], folds: StratifiedKFold) ->
     named = [{f"metric__{name}": list(values) for name, values in one.items()} for one in grids]
     pipeline = Pipeline([("scale", StandardScaler()), ("metric", metric)])
     return MetricSearchCV(pipeline, named, n_neighbors=NEIGHBOURS, scoring="accuracy", cv=folds)
-
-
-def _by_grid(steps: Sequence[tuple[str, Any]], grid: Grid, folds: StratifiedKFold) -> Any:
-    pipeline = Pipeline([("scale", StandardScaler()), *steps])
-    return GridSearchCV(pipeline, {name: list(values) for name, values in grid.items()}, cv=folds, scoring="accuracy")
-
-
-def _euclidean(n_classes: int, folds: StratifiedKFold, seed: int) -> Any:
-    return _by_grid([("vote", KNeighborsClassifier())], {"vote__n_neighbors": NEIGHBOURS}, folds)
 
 
 def _lmnn(n_classes: int, folds: StratifiedKFold, seed: int) -> Any:
@@ -153,46 +136,20 @@ def _method2(n_classes: int, folds: StratifiedKFold, seed: int) -> Any:
     return _metric(LearnedKernelMetric(), grid, folds)
 
 
-def _nca(n_classes: int, folds: StratifiedKFold, seed: int) -> Any:
-    steps = [("metric", NeighborhoodComponentsAnalysis(random_state=seed, max_iter=30)), ("vote", KNeighborsClassifier())]
-    return _by_grid(steps, {"metric__n_components": (2, None), "vote__n_neighbors": NEIGHBOURS}, folds)
-
-
-def _svm(n_classes: int, folds: StratifiedKFold, seed: int) -> Any:
-    # "scale" is one over the number of features, for scaled data.
-    return _by_grid([("svm", _ScaledSVC())], {"svm__C": (0.1, 1.0, 10.0, 100.0, 1000.0), "svm__width": (0.1, 0.3, 1.0, 3.0)}, folds)
-
-
-class _ScaledSVC(SVC):
-    """An RBF-SVM whose gamma is ``width`` over the number of features."""
-
-    def __init__(self, C: float = 1.0, width: float = 1.0) -> None:
-        super().__init__(C=C)
-        self.width = width
-
-    def fit(self, X: Array, y: Array) -> Any:
-        self.gamma = self.width / X.shape[1]
-        return super().fit(X, y)
-
-
-def _forest(n_classes: int, folds: StratifiedKFold, seed: int) -> Any:
-    return RandomForestClassifier(500, random_state=seed)
-
-
 def _automatic(n_classes: int, folds: StratifiedKFold, seed: int) -> Any:
     return MetricClassifier(random_state=seed)
 
 
 METHODS: Mapping[str, Method] = {
-    "knn": Method("Euclidean k-NN", _euclidean, of_paper=True),
+    "knn": _rival("knn", of_paper=True),
     "lmnn": Method("LMNN", _lmnn, of_paper=True),
     "itml": Method("ITML", _itml, of_paper=True),
     "klmnn": Method("KLMNN", _klmnn, of_paper=True),
     "method1": Method("Method 1", _method1, of_paper=True),
     "method2": Method("Method 2", _method2, of_paper=True),
-    "nca": Method("NCA", _nca, of_paper=False),
-    "svm": Method("RBF-SVM", _svm, of_paper=False),
-    "forest": Method("random forest", _forest, of_paper=False),
+    "nca": _rival("nca", of_paper=False),
+    "svm": _rival("svm", of_paper=False),
+    "forest": _rival("forest", of_paper=False),
     "automatic": Method("MetricClassifier", _automatic, of_paper=False),
 }
 PAPER_METHODS = tuple(name for name, method in METHODS.items() if method.of_paper)

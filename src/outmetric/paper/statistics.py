@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from scipy import stats
 
-from outmetric.operators import Array
+from outmetric.foundation import Array
 from outmetric.paper.protocol import METHODS, SETS
 from outmetric.paper.runner import Result
 

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from outmetric.operators import Array
-from outmetric.tables.sources import TableError, arrow_package, check_names, check_room, shown
+from outmetric.columns import TableError, shown
+from outmetric.foundation import Array
+from outmetric.tables.sources import arrow_package, check_names, check_room
 from outmetric.tables.text import lines
 
 QUOTED = r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)\""""

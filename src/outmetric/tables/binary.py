@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
-from outmetric.operators import Array
-from outmetric.tables.sources import TableError, arrow_package, check_names, check_room, shown
+from outmetric.columns import TableError, shown
+from outmetric.foundation import Array
+from outmetric.tables.sources import arrow_package, check_names, check_room
 
 # The rows of a pandas table that has other labels for them than numbers.
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")

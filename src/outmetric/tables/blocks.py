@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from outmetric.operators import Array
-from outmetric.tables.sources import TableError, arrow_package, check_names
+from outmetric.columns import TableError
+from outmetric.foundation import Array
+from outmetric.tables.sources import arrow_package, check_names
 
 # Rows read at once.
 ROWS = 2**16

@@ -6,9 +6,10 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from outmetric.columns import TableError
 from outmetric.tables.arff import is_arff, read_arff
 from outmetric.tables.binary import read_feather, read_npz, read_parquet
-from outmetric.tables.sources import TableError, arrow_package, load, told
+from outmetric.tables.sources import arrow_package, load, told
 from outmetric.tables.text import decode, read_csv
 
 MISSING = ("NA", "N/A", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "?")

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from outmetric import memory
+from outmetric.columns import TableError, shown
+from outmetric.foundation import memory
 
 # What is read takes this many times its size at least, until it is a table.
 TIMES = 4
@@ -35,10 +36,6 @@ PACKINGS = {
     ".zip": rb"PK\x03\x04",
 }
 MAGIC = {b"PAR1": ("parquet", b"PAR1"), b"ARROW1\0\0": ("feather", b"ARROW1"), b"\xff\xff\xff\xff": ("feather", b"")}
-
-
-class TableError(ValueError):
-    """A table that cannot be read, or not be used as it is; the message says what to do."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,13 +97,6 @@ def check_room(n_bytes: float, name: str) -> None:
             f"{name} takes {n_bytes / 1e6:.3g} MB of memory or more to read; {room / 1e6:.3g} MB are left. Take fewer rows or "
             "columns, or `outmetric embed`, which reads in blocks."
         )
-
-
-def shown(names: Sequence[Any], at_most: int = 10) -> str:
-    """Some names or values for a message: in quotes, without control characters, not too long."""
-    short = [f"{name[:57]}..." if isinstance(name, str) and len(name) > 60 else name for name in names[:at_most]]
-    texts = [repr(name) if isinstance(name, str) else str(name)[:60] for name in short]
-    return ", ".join(texts) + (f" and {len(names) - at_most} more" if len(names) > at_most else "")
 
 
 def check_names(names: Sequence[str], source: str) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from outmetric.tables.sources import TIMES, TableError, arrow_package, check_names, check_room, shown, told
+from outmetric.columns import TableError, shown
+from outmetric.tables.sources import TIMES, arrow_package, check_names, check_room, told
 
 DELIMITERS = (",", ";", "\t")
 # Rows by which the delimiter is told.

@@ -13,7 +13,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
-from outmetric.tables.sources import TableError, arrow_package, check_names, told
+from outmetric.columns import TableError
+from outmetric.tables.sources import arrow_package, check_names, told
 
 WRITTEN = {".csv": "csv", ".tsv": "tsv", ".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "feather"}
 TEXTS = ("csv", "tsv")

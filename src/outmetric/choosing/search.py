@@ -1,0 +1,373 @@
+"""Cross-validated choice of settings at little more than the price of one fit for each kernel.
+
+Candidates share what they can (`outmetric.candidates`), and one sorted list of neighbours serves every number of neighbours.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any, Self, cast
+
+import numpy as np
+from sklearn.base import ClassifierMixin, MetaEstimatorMixin, TransformerMixin, clone
+from sklearn.exceptions import ConvergenceWarning, FitFailedWarning, NotFittedError
+from sklearn.model_selection import ParameterGrid, ParameterSampler, check_cv
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing, indexable
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from outmetric.choosing.candidates import metric_of, shared_groups
+from outmetric.choosing.evaluation import REFERENCE, Result, Task, by_landmarks, evaluate, tasks_of
+from outmetric.choosing.results import BestGathered, ScoreTable
+from outmetric.choosing.votes import Score, score_function, smoothed_votes
+from outmetric.estimators import Described, Fact, data, number, settings
+from outmetric.foundation import Array, one_blas_thread
+from outmetric.rows import is_dask
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # scikit-learn before 1.9 has no callbacks
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Stands in where scikit-learn has none."""
+
+    def with_callbacks(method: Any) -> Any:
+        """The method as it is."""
+        return method
+
+
+# Samples up to which one BLAS thread is fastest.
+SMALL = 1500
+# With landmarks, at most so many training points vote in the end.
+VOTERS = 10_000
+
+
+class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, MetaEstimatorMixin, Described):
+    """Choose the settings of a metric, and the number of neighbours that vote in it, by cross-validation.
+
+    Has the face of scikit-learn's `GridSearchCV` over a pipeline of the metric and `KNeighborsClassifier`, and the same scores
+    wherever the fits converge, but computes one eigendecomposition for each fold, kernel and ratio of weights, whatever the number
+    of candidates. A candidate that cannot be fitted gets no score (NaN, and a warning). `score` is accuracy.
+
+    With landmarks (see the estimator) one pass over the data serves all folds and all candidates with one kernel, and fits the best
+    one as well, unless the estimator is a pipeline, whose steps before the metric see other rows in each fold. Then at most 1000
+    training points vote on at most 1000 validation points of a fold, drawn at random, and in the end at most 10,000.
+
+    Parameters
+    ----------
+    estimator : FixedKernelMetric, LearnedKernelMetric, or Pipeline that ends in one
+        Steps before the metric (scaling, say) are fitted on the training part of each fold. The metrics of `outmetric.baselines`
+        work too, with a fit for each candidate and fold, which serves all numbers of neighbours.
+    param_grid : dict or list of dicts
+        As for `GridSearchCV`: lists of values by parameter name. With ``n_iter``, values may also be distributions with a method
+        ``rvs``.
+    n_neighbors : int or sequence of int
+        Numbers of neighbours to try with every candidate; those above the size of the smallest training fold are left out.
+    scoring : str or callable
+        A name or scorer of scikit-learn that works on class predictions or probabilities. "neg_log_loss" (default) is taken of
+        smoothed votes, (votes + 1/2) / (n_neighbors + classes/2); with few samples it chooses better than accuracy.
+    cv : int, splitter or iterable of splits
+        Stratified for an int.
+    refit : bool
+        Fit the best candidate on all data afterwards.
+    n_iter : int, optional
+        Draw this many candidates from ``param_grid`` at random instead of taking all.
+    n_jobs : int, optional
+        Through joblib, so its backends work.
+    random_state : int, RandomState or None
+        For ``n_iter``.
+    verbose : bool or function
+        Show progress on stderr, or call ``function(done, total, text)``. scikit-learn's callbacks (`sklearn.callback.ProgressBar`,
+        say) work too, with a task for each kernel and fold.
+
+    Attributes
+    ----------
+    best_params_ : dict
+        For the estimator. Of candidates with the same mean score the simplest is taken: fewer components, then a smaller
+        regression_weight, then a wider bandwidth (multiples of the median before numbers), then more neighbours, then the first.
+    n_neighbors_ : int
+    best_score_ : float
+    best_index_ : int
+    best_estimator_ : estimator
+        Fitted on all data (with ``refit``).
+    cv_results_ : dict
+        In the format of `GridSearchCV`, with the numbers of neighbours as ``param_n_neighbors``. Times are shares of what
+        candidates have in common. After an interrupt, candidates not scored yet hold NaN.
+    n_splits_, n_samples_fit_ : int
+        Folds, and samples in all of them.
+    n_decompositions_ : int
+        How many eigendecompositions were shared, folds included; candidates that need a fit of their own do not count.
+    classes_ : array
+
+    Examples
+    --------
+    >>> from outmetric import LearnedKernelMetric, MetricSearchCV
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> grid = {"bandwidth": [0.5, 1.0, 2.0], "regression_weight": [0.3, 3.0, 30.0]}
+    >>> search = MetricSearchCV(LearnedKernelMetric(), grid).fit(X[::2], y[::2])
+    >>> search.n_decompositions_
+    15
+    >>> search.score(X[1::2], y[1::2]) > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        param_grid: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        *,
+        n_neighbors: int | Sequence[int] = (1, 3, 5, 9, 15, 25),
+        scoring: str | Callable[..., float] = "neg_log_loss",
+        cv: Any = 5,
+        refit: bool = True,
+        n_iter: int | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: bool | Callable[[int, int, str], object] = False,
+    ) -> None:
+        self.estimator = estimator
+        self.param_grid = param_grid
+        self.n_neighbors = n_neighbors
+        self.scoring = scoring
+        self.cv = cv
+        self.refit = refit
+        self.n_iter = n_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+        """Score all candidates, and fit the best one on all data.
+
+        Parameters
+        ----------
+        X : data that the estimator takes
+        y : array of shape (n,)
+            Class labels.
+        groups : array of shape (n,), optional
+            For splitters that keep groups together.
+        """
+        for name in [name for name in vars(self) if name.endswith("_") or name == "_scored"]:
+            delattr(self, name)  # nothing of an earlier fit may survive one that ends early
+        if y is None:
+            raise ValueError("MetricSearchCV requires y to be passed, but the target y is None.")
+        if is_dask(X):
+            raise ValueError(
+                "MetricSearchCV takes data in memory: search on X.compute() or on a sample of it, then fit the best on X."
+            )
+        X, y, groups = indexable(X, column_or_1d(y, warn=True), groups)
+        check_classification_targets(y)
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        if self.n_iter is None:
+            candidates = list(ParameterGrid(self.param_grid))
+        else:
+            candidates = list(ParameterSampler(self.param_grid, self.n_iter, random_state=self.random_state))
+        rows = np.arange(len(y))
+        splits = [(rows[train], rows[test]) for train, test in check_cv(self.cv, y, classifier=True).split(X, y, groups)]
+        shared, simplicity = shared_groups(self.estimator, candidates, len(self.classes_))
+        most = REFERENCE if any(by_landmarks(group, len(y)) for group in shared) else len(y)
+        neighbours = _neighbour_counts(self.n_neighbors, min(most, *(len(train) for train, _ in splits)))
+        # Kernel by kernel, so that an interrupt leaves whole candidates behind.
+        tasks = [task for group in shared for task in tasks_of(group, splits, len(y), len(self.classes_))]
+        score = score_function(self.scoring, self.classes_)
+        table = ScoreTable(candidates, neighbours, len(splits))
+        self.n_splits_ = len(splits)
+        self.n_samples_fit_ = len(y)
+        self.n_decompositions_ = sum(task.group.n_decompositions * len(task.folds) for task in tasks)
+        stragglers, failures = 0, []
+        gathered = BestGathered()
+        self._scored = table, simplicity  # for `finish`, should this be interrupted
+        progress = _Progress(self, len(tasks), verbose=self.verbose)
+        try:
+            # Several BLAS threads do not help small matrices, and other tasks want the cores.
+            one_thread = self.n_jobs not in (None, 1) or len(labels) < SMALL
+            with one_blas_thread() if one_thread else nullcontext():
+                for results in self._run(tasks, X, y, labels, neighbours, score):
+                    for result in results:
+                        table.enter(result)
+                        stragglers += result.stragglers
+                        failures += [result.failure] if result.failure else []
+                    gathered.enter(results[-1], table.top(results[-1]))
+                    progress.advance()
+        finally:
+            self.cv_results_ = table.results()
+        if stragglers:
+            warnings.warn(f"{stragglers} fits reached max_iter before tol.", ConvergenceWarning, stacklevel=2)
+        means = self.cv_results_["mean_test_score"]
+        if not np.isfinite(means).any():
+            raise ValueError(f"no candidate could be scored; the first failure: {next(iter(failures), 'a score is not finite')}")
+        if failures:
+            unscored = int(np.sum(~np.isfinite(means)))
+            warnings.warn(
+                f"{unscored} candidates were not scored; the first failure: {failures[0]}", FitFailedWarning, stacklevel=2
+            )
+        self._conclude(X, y, table, simplicity, gathered)
+        del self._scored
+        progress.end()
+        return self
+
+    def finish(self, X: Any, y: Any) -> Self:
+        """Go on after `fit` was interrupted: fit the best of the candidates that were scored until then in all folds.
+
+        Parameters
+        ----------
+        X, y : as for `fit`
+        """
+        if not hasattr(self, "_scored") or not np.isfinite(self.cv_results_["mean_test_score"]).any():
+            raise NotFittedError("there is no interrupted fit with a candidate that was scored in all folds.")
+        X, y = indexable(X, column_or_1d(y, warn=True))
+        self._conclude(X, y, *self._scored, BestGathered())
+        del self._scored
+        return self
+
+    def _conclude(self, X: Any, y: Array, table: ScoreTable, simplicity: list[tuple[float, ...]], gathered: BestGathered) -> None:
+        """Choose the best candidate and fit it on all data."""
+        self.best_index_ = table.best(self.cv_results_["mean_test_score"], simplicity)
+        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+        chosen = dict(self.cv_results_["params"][self.best_index_])
+        self.n_neighbors_ = int(chosen.pop("n_neighbors"))
+        self.best_params_ = chosen
+        if self.refit:
+            began = time.perf_counter()
+            found = gathered.of(self.best_index_ // table.scores.shape[1])
+            if found is not None:
+                self.best_estimator_ = found.fit(chosen)
+            else:
+                self.best_estimator_ = clone(self.estimator).set_params(**clone(chosen, safe=False)).fit(X, y)
+            self.refit_time_ = time.perf_counter() - began
+            for name in ("n_features_in_", "feature_names_in_"):
+                if hasattr(self.best_estimator_, name):
+                    setattr(self, name, getattr(self.best_estimator_, name))
+            self.voters_ = self._make_voters(X, np.unique(y, return_inverse=True)[1])
+
+    def _make_voters(self, X: Any, labels: Array) -> KNeighborsClassifier:
+        if len(labels) > VOTERS and getattr(metric_of(self.best_estimator_), "solver_", None) == "nystroem":
+            # At least one of each class.
+            order = np.random.default_rng(0).permutation(len(labels))
+            first = order[np.unique(labels[order], return_index=True)[1]]
+            others = order[~np.isin(order, first)]
+            rows = np.sort(np.concatenate([first, others[: VOTERS - len(first)]]))
+            X, labels = _safe_indexing(X, rows), labels[rows]
+        return KNeighborsClassifier(self.n_neighbors_).fit(np.asarray(self.best_estimator_.transform(X)), labels)
+
+    def _run(self, tasks: list[Task], X: Any, y: Array, labels: Array, neighbours: Array, score: Score) -> Iterable[list[Result]]:
+        calls = [delayed(evaluate)(task, X, y, labels, self.classes_, neighbours, score) for task in tasks]
+        # Nearly all time is spent in NumPy, which lets other threads run.
+        settings = {"n_jobs": self.n_jobs, "prefer": "threads"}
+        try:
+            run = Parallel(return_as="generator_unordered", **settings)(calls)
+        except ValueError:  # a backend that cannot hand over results as they come
+            run = Parallel(**settings)(calls)
+        return cast("Iterable[list[Result]]", run)
+
+    def transform(self, X: Any) -> Any:
+        """The best estimator's coordinates."""
+        self._check_refitted()
+        return self.best_estimator_.transform(X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """The best estimator's names of its coordinates."""
+        self._check_refitted()
+        return self.best_estimator_.get_feature_names_out(input_features)
+
+    def _check_refitted(self) -> None:
+        if hasattr(self, "cv_results_") and not hasattr(self, "best_estimator_"):
+            raise NotFittedError("this MetricSearchCV has scores but no model: refit=False, or the search was interrupted.")
+        check_is_fitted(self, "best_estimator_")
+
+    def predict_proba(self, X: Any) -> Array:
+        """Smoothed votes of the neighbours, (votes + 1/2) / (n_neighbors + classes/2), shape (n, classes)."""
+        return smoothed_votes(self._votes(X), self.n_neighbors_)
+
+    def predict(self, X: Any) -> Array:
+        """The class with most votes; of several the first."""
+        votes = self._votes(X)
+        return np.asarray(self.classes_[votes.argmax(axis=1)])
+
+    def _votes(self, X: Any) -> Array:
+        self._check_refitted()
+        shares = self.voters_.predict_proba(np.asarray(self.transform(X)))
+        return np.asarray(np.rint(shares * self.n_neighbors_))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "cv_results_")
+
+    def _facts(self) -> list[Fact]:
+        means, spreads = self.cv_results_["mean_test_score"], self.cv_results_["std_test_score"]
+        counts = len(set(self.cv_results_["param_n_neighbors"]))
+        prefix = f"{self.estimator.steps[-1][0]}__" if isinstance(self.estimator, Pipeline) else ""
+
+        def result(row: int) -> str:
+            params = {name.removeprefix(prefix): value for name, value in self.cv_results_["params"][row].items()}
+            return f"{number(means[row])} ± {number(spreads[row])}: {settings(params)}"
+
+        scored = np.isfinite(means)
+        missing = f", {np.sum(~scored)} without a score" if not scored.all() else ""
+        pairwise = self.__sklearn_tags__().input_tags.pairwise
+        features = None if pairwise else getattr(self, "n_features_in_", None)
+        tried = f"{len(means)} candidates ({counts} numbers of neighbours) on {self.n_splits_} folds{missing}"
+        facts = [
+            Fact("learned from", data(self.n_samples_fit_, features, self.classes_)),
+            Fact("searched", f"{tried}; {self.n_decompositions_} shared eigendecompositions"),
+        ]
+        if not hasattr(self, "best_index_"):
+            return [*facts, Fact("status", "no best candidate: the search was interrupted, or nothing could be scored")]
+        scoring = self.scoring if isinstance(self.scoring, str) else getattr(self.scoring, "__name__", repr(self.scoring))
+        facts += [Fact("score", f"{scoring}, mean ± standard deviation over folds"), Fact("best", result(self.best_index_))]
+        others = scored & (np.arange(len(means)) // counts != self.best_index_ // counts)
+        if others.any():
+            facts.append(Fact("runner-up", result(int(np.argmax(np.where(others, means, -np.inf))))))
+        if hasattr(self, "refit_time_"):
+            facts.append(Fact("fitted", f"the best, on all samples, in {self.refit_time_:.2g} s"))
+        return facts
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = self.estimator.__sklearn_tags__()
+        tags.input_tags.pairwise = inner.input_tags.pairwise
+        tags.input_tags.sparse = inner.input_tags.sparse
+        return tags
+
+
+class _Progress:
+    """Tells scikit-learn's callbacks, where there are any, and people who asked."""
+
+    def __init__(self, search: MetricSearchCV, tasks: int, *, verbose: Any) -> None:
+        self.search, self.tasks, self.verbose, self.done = search, tasks, verbose, 0
+        self.context = None
+        if hasattr(search, "_init_callback_context"):
+            self.context = search._init_callback_context(max_subtasks=tasks).call_on_fit_task_begin(estimator=search)
+
+    def advance(self) -> None:
+        self.done += 1
+        if self.context is not None:
+            task = self.context.subcontext(task_name="kernel and fold")
+            task.call_on_fit_task_begin(estimator=self.search)
+            task.call_on_fit_task_end(estimator=self.search)
+        if callable(self.verbose):
+            self.verbose(self.done, self.tasks, "kernels and folds scored")
+        elif self.verbose:
+            end = "\n" if self.done == self.tasks else ""
+            print(f"\r[MetricSearchCV] {self.done} of {self.tasks} kernels and folds scored", end=end, file=sys.stderr)
+
+    def end(self) -> None:
+        if self.context is not None:
+            self.context.call_on_fit_task_end(estimator=self.search)
+
+
+def _neighbour_counts(given: Any, largest: int) -> Array:
+    counts = np.unique(np.atleast_1d(given))
+    if not np.issubdtype(counts.dtype, np.integer) or counts[0] < 1:
+        raise ValueError(f"n_neighbors must be integers >= 1, not {given!r}.")
+    if counts[0] > largest:
+        raise ValueError(f"n_neighbors={given!r} exceeds the {largest} points of the smallest training fold that vote; use fewer.")
+    return np.asarray(counts[counts <= largest])

@@ -1,0 +1,277 @@
+"""What of a table is learned from: its features, each a number or a category, and its target; in later tables, the same."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from outmetric.columns.errors import TableError, shown
+from outmetric.foundation import Array
+
+Kind = Literal["number", "category"]
+# pandas' words for what a column of objects holds.
+TEXT = ("string", "mixed-integer")
+NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
+# Fewer distinct values than this are never suspicious.
+FEW = 10
+DATES = r"\d{4}-\d\d-\d\d(?:[T ].*)?|\d{1,2}[./]\d{1,2}[./]\d{2,4}"
+DECIMAL_COMMAS = r"[+-]?[\d.]*,\d+"
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of a table are used, and as what.
+
+    Attributes
+    ----------
+    features : tuple of str
+        In the order in which they are learned from.
+    kinds : tuple of "number" or "category"
+        Of the features.
+    target : str or None
+    classes : bool
+        Whether the target holds classes, not real numbers.
+    identifier : str or None
+        A column that names the rows; it is not learned from.
+    """
+
+    features: tuple[str, ...]
+    kinds: tuple[Kind, ...]
+    target: str | None = None
+    classes: bool = True
+    identifier: str | None = None
+
+    @property
+    def kinds_by_name(self) -> dict[str, Kind]:
+        return dict(zip(self.features, self.kinds, strict=True))
+
+    def unused(self, frame: Any) -> list[str]:
+        """The columns of a table that have no part in this."""
+        used = {*self.features, self.target, self.identifier}
+        return [name for name in frame.columns if name not in used]
+
+    def targets(self, frame: Any) -> Array:
+        """The target as an array: of text, whole numbers or truth values for classes, of floats for real numbers."""
+        column = frame[self.target]
+        if not self.classes:
+            return np.asarray(column, dtype=np.float64)
+        values = np.asarray(column)
+        return values if values.dtype.kind in "biuf" else np.asarray(_text(column), dtype=str)
+
+
+def check_columns(
+    frame: Any,
+    target: str | None,
+    *,
+    leave_out: Sequence[str] = (),
+    identifier: str | None = None,
+    source: str = "the table",
+) -> Columns:
+    """Decide how each column of a table is used, or say of all that cannot be used why.
+
+    Numbers are numbers; text, truth values and categories are categories. Refused are dates, complex numbers, bytes and nested
+    values, infinite numbers, text that is mostly numbers (more than 10 different ones), and text of which most values, and more
+    than 10, are different, which is probably an identifier or free text. The target holds classes unless it has numbers with
+    decimals.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    target : str or None
+        The column to be learned. None: there is none.
+    leave_out : names of columns
+        Not used.
+    identifier : str, optional
+        A column that names the rows; not used as a feature.
+    source : str
+        What messages call the table.
+
+    Raises
+    ------
+    TableError
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"age": [1.5, 2.5, None], "colour": ["red", "blue", "red"], "kind": [0, 1, 1]})
+    >>> check_columns(frame, "kind").kinds
+    ('number', 'category')
+    """
+    named = [name for name in (target, identifier) if name is not None]
+    _check_present(frame, [*named, *leave_out], source)
+    apart = {*named, *leave_out}
+    if len(apart) < len(named) + len(set(leave_out)):
+        raise TableError(f"one column cannot be target, identifier or left out at once: {shown([*named, *leave_out])}.")
+    if len(frame) < 2:
+        raise TableError(f"{source} has {len(frame)} {'row' if len(frame) == 1 else 'rows'}; to learn, at least 2 are needed.")
+    features = [name for name in frame.columns if name not in apart]
+    if not features:
+        raise TableError(f"{source} has no columns to learn from beside {shown([*named, *leave_out])}.")
+    plain = _plain_numbers(frame, features)  # one by one would take its time with many columns
+    found = {name: ("number", None) if name in plain else _kind(frame[name]) for name in features}
+    _check_usable(
+        {name: trouble for name, (_, trouble) in found.items()}, source, "Mend this, or leave it out: --leave-out '{names}'"
+    )
+    kinds = tuple(kind for kind, _ in found.values())
+    classes = target is None or _holds_classes(frame[target], source)
+    return Columns(tuple(features), kinds, target, classes, identifier)
+
+
+def align(frame: Any, columns: Columns, *, source: str = "the table") -> Any:
+    """The features of a table for a model: by name, in the model's order, as the model knows them.
+
+    Numbers become float64 and categories text, with NaN where there is no value. Further columns are left out
+    (`Columns.unused` names them).
+
+    Raises
+    ------
+    TableError
+        If columns are missing, or one should hold numbers and does not, or there are no rows.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"kind": [1, 2], "more": [0, 0], "age": [3, 4]})
+    >>> align(frame, Columns(("age", "kind"), ("number", "category"))).values.tolist()
+    [[3.0, '1'], [4.0, '2']]
+    """
+    import pandas as pd
+
+    _check_present(frame, columns.features, source)
+    if not len(frame):
+        raise TableError(f"{source} has no rows.")
+    kinds = columns.kinds_by_name
+    plain = _plain_numbers(frame, [name for name, kind in kinds.items() if kind == "number"])
+    rest = {name: kind for name, kind in kinds.items() if name not in plain}
+    found = {name: _numbers(frame[name]) if kind == "number" else (_text(frame[name]), None) for name, kind in rest.items()}
+    _check_usable({name: trouble for name, (_, trouble) in found.items()}, source, "The model was learned from numbers there.")
+    others = pd.DataFrame({name: values for name, (values, _) in found.items()}, index=frame.index)
+    return pd.concat([plain, others], axis=1)[list(columns.features)]
+
+
+def _plain_numbers(frame: Any, names: Sequence[str]) -> Any:
+    """Those of some columns that hold finite numbers and gaps only, as a table of float64."""
+    import pandas as pd
+
+    held = [name for name, dtype in frame[list(names)].dtypes.items() if dtype.kind in "iuf"]
+    values = frame[held].to_numpy(dtype=np.float64, na_value=np.nan)
+    finite = ~np.isinf(values).any(axis=0)
+    return pd.DataFrame(
+        values[:, finite], columns=[name for name, good in zip(held, finite, strict=True) if good], index=frame.index
+    )
+
+
+def _check_present(frame: Any, names: Collection[str], source: str) -> None:
+    missing = [name for name in names if name not in frame.columns]
+    if not missing:
+        return
+    own = [str(name) for name in frame.columns]
+    close = difflib.get_close_matches(missing[0], own, n=3) or [name for name in own if name.lower() == missing[0].lower()]
+    advice = f"Perhaps {shown(close)}?" if close else f"It has {shown(own)}."
+    raise TableError(f"{source} has no column{'s' if len(missing) > 1 else ''} {shown(missing)}. {advice}")
+
+
+def _check_usable(troubles: dict[str, str | None], source: str, advice: str) -> None:
+    wrong = {name: trouble for name, trouble in troubles.items() if trouble}
+    if wrong:
+        told = "; ".join(f"{shown([name])} {trouble}" for name, trouble in list(wrong.items())[:FEW])
+        more = f"; and {len(wrong) - FEW} more" if len(wrong) > FEW else ""
+        # To be copied, if the names are plain enough for that.
+        plain = len(wrong) <= FEW and all(name.isprintable() and len(name) < 50 and not set(name) & set(",'") for name in wrong)
+        raise TableError(f"{source}: {told}{more}. {advice.format(names=','.join(wrong) if plain else '...')}")
+
+
+def _kind(column: Any) -> tuple[Kind, str | None]:
+    """Number or category, and what is wrong with the column, if anything is."""
+    from pandas.api import types
+
+    if column.dtype.kind in "iuf":
+        return "number", _numbers(column)[1]
+    if isinstance(column.dtype, types.CategoricalDtype):
+        return "category", _foreign(types.infer_dtype(column.cat.categories))
+    held = types.infer_dtype(column, skipna=True)
+    return _kind_of_text(column) if held in TEXT else ("number" if held in NUMBERS else "category", _foreign(held))
+
+
+def _foreign(held: str) -> str | None:
+    """What is wrong with such values, by pandas' names for them."""
+    if held in (*TEXT, *NUMBERS, "boolean", "empty"):
+        return None
+    if held.startswith(("date", "time", "period")):
+        return "holds dates or times"
+    return f"holds {'complex numbers' if held == 'complex' else 'bytes' if held == 'bytes' else 'nested or mixed values'}"
+
+
+def _kind_of_text(column: Any) -> tuple[Kind, str | None]:
+    import pandas as pd
+
+    texts = pd.Series(_text(column), dtype=object)
+    given = texts.dropna()
+    numbers = pd.to_numeric(given, errors="coerce")
+    distinct = given.nunique()
+    apart = distinct > max(FEW, len(given) / 2)
+    if numbers.notna().mean() > 0.5 and (numbers.nunique() > FEW or apart):
+        return "number", _numbers(texts)[1]
+    if given.str.fullmatch(DATES).all():
+        return "category", f"holds dates, such as {shown(given.tolist()[:1])}"
+    if not apart:
+        return "category", None
+    if given.str.fullmatch(DECIMAL_COMMAS).mean() > 0.5:
+        held = f"seems to hold numbers with commas, such as {shown(given.tolist()[:1])}"
+        return "category", f"{held}; say which is the decimal mark (--decimal), and leave out marks of thousands"
+    return "category", (
+        f"has {distinct} different texts in {len(given)} rows, such as {shown(given.tolist()[:2])}, and is probably an "
+        "identifier or free text"
+    )
+
+
+def _numbers(column: Any) -> tuple[Array, str | None]:
+    """The column as floats, and what is wrong with it, if anything is."""
+    import pandas as pd
+    from pandas.api import types
+
+    if column.dtype.kind in "biuf":
+        values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    else:
+        if trouble := _foreign(types.infer_dtype(column, skipna=True)):
+            return np.empty(0), trouble
+        values = pd.to_numeric(column.astype(object), errors="coerce").to_numpy(dtype=np.float64)
+        wrong = np.flatnonzero(np.isnan(values) & column.notna().to_numpy())
+        if len(wrong):
+            others = f", and {len(wrong) - 1} more such rows" if len(wrong) > 1 else ""
+            return values, f"should hold numbers, but has {shown([column.iloc[wrong[0]]])} in row {wrong[0] + 1}{others}"
+    infinite = np.isinf(values)
+    return values, f"has an infinite number in row {infinite.argmax() + 1}" if infinite.any() else None
+
+
+def _text(column: Any) -> Any:
+    """The column as text, NaN where there is no value; whole numbers without decimals, since gaps make floats of them."""
+    import pandas as pd
+
+    def text(value: Any) -> str:
+        return f"{value:.0f}" if isinstance(value, float | np.floating) and float(value).is_integer() else str(value)
+
+    cells = zip(column.astype(object), column.isna(), strict=True)
+    return pd.Series([np.nan if missing else text(value) for value, missing in cells], index=column.index, dtype=object)
+
+
+def _holds_classes(column: Any, source: str) -> bool:
+    """Whether the target holds classes; otherwise it is real."""
+    name = shown([column.name])
+    missing = int(column.isna().sum())
+    if missing:
+        first = int(column.isna().to_numpy().argmax()) + 1
+        raise TableError(
+            f"{source}: {missing} of {len(column)} values of the target {name} are missing, the first in row {first}. Remove those "
+            "rows; if a word such as NA is a class, put it in quotes."
+        )
+    kind, trouble = _kind(column)
+    if trouble:
+        raise TableError(f"{source}: the target {name} {trouble}.")
+    if column.nunique() < 2:
+        raise TableError(f"{source}: the target {name} has one value only, {shown([column.iloc[0]])}; there is nothing to learn.")
+    return kind == "category" or bool((np.rint(values := _numbers(column)[0]) == values).all())

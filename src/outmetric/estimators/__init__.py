@@ -1,0 +1,29 @@
+"""The two models as scikit-learn estimators: parameters, checks, fits, fitted metrics and their summaries."""
+
+from outmetric.estimators.base import KernelTransformer, MetricTransformer
+from outmetric.estimators.checks import check_points, check_supervision
+from outmetric.estimators.fitting import Gathered
+from outmetric.estimators.metric import LinearMetric, Metric, OutputMetric
+from outmetric.estimators.models import FixedKernelMetric, LearnedKernelMetric
+from outmetric.estimators.summary import Described, Fact, data, listed, number, setting, settings, shortened
+
+__all__ = [
+    "Described",
+    "Fact",
+    "FixedKernelMetric",
+    "Gathered",
+    "KernelTransformer",
+    "LearnedKernelMetric",
+    "LinearMetric",
+    "Metric",
+    "MetricTransformer",
+    "OutputMetric",
+    "check_points",
+    "check_supervision",
+    "data",
+    "listed",
+    "number",
+    "setting",
+    "settings",
+    "shortened",
+]

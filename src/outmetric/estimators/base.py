@@ -1,0 +1,194 @@
+"""What metric estimators have in common: scikit-learn's `transform`, metric-learn's names for the metric, and kernel parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from outmetric.estimators.checks import check_pairs, check_points, is_numeric_matrix
+from outmetric.estimators.metric import Metric, OutputMetric
+from outmetric.estimators.summary import Described, Fact, data, listed, settings
+from outmetric.foundation import Array
+from outmetric.kernels import Diagonal, MatrixKernel, Scalar, Separable, Takes
+from outmetric.rows import is_dask, transform_lazily
+from outmetric.solvers import Status
+
+
+class MetricTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Described):
+    """An estimator that learns ``metric_`` from data of the kind ``_takes``."""
+
+    metric_: Metric
+    n_samples_fit_: int
+    history_: tuple[Any, ...]
+    n_iter_: int
+    status_: Status
+    _takes: Takes
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "metric_")
+
+    def transform(self, X: Any) -> Any:
+        """Coordinates in which Euclidean distance is the learned metric, shape (n, m).
+
+        For a Dask array or data frame a Dask array that is not computed yet.
+        """
+        check_is_fitted(self)
+        return self._each(self.metric_.coordinates, X, len(self.metric_.metric_factor))
+
+    def map(self, X: Any) -> Any:
+        """f(x): the map before the metric is applied (the data themselves for a linear metric)."""
+        check_is_fitted(self)
+        return self._each(self.metric_.map, X, self.metric_.metric_factor.shape[1])
+
+    def _each(self, function: Callable[[Any], Array], X: Any, n_columns: int) -> Any:
+        """A function of checked points; lazily for Dask collections."""
+        if is_dask(X):
+            return transform_lazily(partial(_checked, self, function), X, n_columns)
+        return _checked(self, function, X)
+
+    def pair_distance(self, pairs: Any) -> Array:
+        """The learned distance of each pair.
+
+        Parameters
+        ----------
+        pairs : array of shape (n_pairs, 2, d), or sequence of pairs of objects
+
+        Returns
+        -------
+        array of shape (n_pairs,)
+        """
+        check_is_fitted(self)
+        return self.metric_.distances(*check_pairs(self, pairs, self._takes))
+
+    def pair_score(self, pairs: Any) -> Array:
+        """Minus `pair_distance`: the larger, the more similar."""
+        return -self.pair_distance(pairs)
+
+    def get_metric(self) -> Metric:
+        """The learned metric as a function of two points, independent of this estimator; it can be pickled if the kernel can."""
+        check_is_fitted(self)
+        return self.metric_
+
+    def get_mahalanobis_matrix(self) -> Array:
+        """A such that the squared distance is (f(x) - f(x'))' A (f(x) - f(x')), with f from `map`."""
+        check_is_fitted(self)
+        return np.asarray(self.metric_.metric_factor.T @ self.metric_.metric_factor)
+
+    def _facts(self) -> list[Fact]:
+        took = f" in {self.history_[-1].seconds:.2g} s" if self.history_ else ""
+        features = getattr(self, "n_features_in_", None) if self._takes in ("arrays", "sparse") else None
+        return [
+            Fact("learned from", data(self.n_samples_fit_, features, getattr(self, "classes_", ()))),
+            *self._settings(),
+            *self._outcome(),
+            Fact("iterations", f"{self.n_iter_}{took}", self._course()),
+            Fact("status", f"{self.status_.name.lower().replace('_', ' ')}: {self.status_.value}"),
+        ]
+
+    def _settings(self) -> list[Fact]:
+        """What it was learned with."""
+        return [Fact("components", str(len(self.metric_.metric_factor)))]
+
+    def _outcome(self) -> list[Fact]:
+        """What was reached."""
+        return []
+
+    def _course(self) -> list[float]:
+        """How far from the end each iteration was."""
+        return []
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class KernelTransformer(MetricTransformer):
+    """One that learns with a kernel, described by three parameters."""
+
+    kernel: Any
+    bandwidth: Any
+    kernel_params: Mapping[str, Any] | None
+
+    def _check_kernel(self) -> None:
+        if self.kernel_params is not None and not isinstance(self.kernel_params, Mapping):
+            raise ValueError(f"kernel_params must be None or a dict, not {self.kernel_params!r}.")
+        if isinstance(self.kernel, MatrixKernel | Scalar):
+            given = is_sequence(self.bandwidth) or self.bandwidth != "median" or self.kernel_params is not None
+            if given:
+                raise ValueError("bandwidth and kernel_params belong to a kernel given by name; this kernel object has its own.")
+
+    def _declared_kernel(self) -> MatrixKernel:
+        """The matrix kernel that the parameters describe."""
+        if isinstance(self.kernel, MatrixKernel):
+            return self.kernel
+        if isinstance(self.kernel, Scalar):
+            return Separable(self.kernel)
+        if is_sequence(self.bandwidth):
+            return Diagonal([Scalar(self.kernel, bandwidth, self.kernel_params) for bandwidth in self.bandwidth])
+        return Separable(Scalar(self.kernel, self.bandwidth, self.kernel_params))
+
+    def _training_points(self, X: Any) -> Any:
+        """X checked, and copied."""
+        return self._own(self._checked_points(X))
+
+    def _checked_points(self, X: Any, at_least: int = 2) -> Any:
+        """X checked, but not copied; decides what the points of later calls must be like."""
+        declared = self._declared_kernel().takes
+        self._takes = "arrays" if declared == "objects" and is_numeric_matrix(X) else declared
+        if self._takes == "objects":  # nothing of an earlier fit on a table may stay
+            for name in ("n_features_in_", "feature_names_in_"):
+                self.__dict__.pop(name, None)
+        return check_points(self, X, self._takes, fitting=True, at_least=at_least)
+
+    def _own(self, points: Any) -> Any:
+        """Checked points, copied.
+
+        In double precision whatever the data: coefficients are large numbers that almost cancel. But precomputed values keep the
+        dtype that tells how exact they are.
+        """
+        return points.copy() if self._takes in ("kernel values", "objects") else points.astype(np.float64)
+
+    def _kept(self, points: Any) -> Any:
+        """What the fitted metric needs: a precomputed kernel comes with its values, of its points only the number matters."""
+        return np.empty((len(points), 0)) if self._takes == "kernel values" else points
+
+    def _settings(self) -> list[Fact]:
+        assert isinstance(self.metric_, OutputMetric)
+        return [Fact("kernel", _in_words(self.metric_.kernel)), *super()._settings()]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        try:
+            kernel = self._declared_kernel()
+        except ValueError:  # tags must not raise; fit will
+            kernel = Separable()
+        tags.input_tags.sparse = kernel.takes == "sparse"
+        tags.input_tags.pairwise = kernel.takes == "kernel values"
+        tags.input_tags.positive_only = any(scalar.needs_positive for scalar in kernel.scalars)
+        return tags
+
+
+def _in_words(kernel: MatrixKernel) -> str:
+    parts = []
+    for scalar in kernel.scalars:
+        given = dict(scalar.params or {}) | ({"bandwidth": scalar.bandwidth} if scalar.has_bandwidth else {})
+        parts.append(scalar.name + (f" ({settings(given)})" if given else ""))
+    if isinstance(kernel, Separable):
+        return parts[0]
+    return f"{type(kernel).__name__} with {kernel.n_outputs} outputs" + (f": {listed(parts, 40)}" if parts else "")
+
+
+def _checked(estimator: MetricTransformer, function: Callable[[Any], Array], X: Any) -> Array:
+    return function(check_points(estimator, X, estimator._takes, fitting=False))
+
+
+def is_sequence(bandwidth: Any) -> bool:
+    """Whether a bandwidth is given for each output."""
+    return isinstance(bandwidth, Sequence | np.ndarray) and not isinstance(bandwidth, str)

@@ -1,0 +1,137 @@
+"""What comes from outside as X and y: checked once, with errors that say what came, what was expected and what to do."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Set
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from sklearn.utils import get_tags
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_array, check_consistent_length, check_non_negative, column_or_1d, validate_data
+
+from outmetric.foundation import Array, objects
+from outmetric.kernels import Takes
+from outmetric.problem import LARGEST_TARGET
+
+# More classes than this are unusual enough to ask whether floats that happen to be whole really are labels.
+MANY_CLASSES = 20
+
+
+def check_points(estimator: Any, X: Any, takes: Takes, *, fitting: bool, at_least: int | None = None) -> Any:
+    """X as a float32 or float64 array or CSR matrix, or as an array of objects if that is what the kernel works on."""
+    at_least = (2 if fitting else 1) if at_least is None else at_least
+    if takes == "objects":
+        return _check_objects(X, at_least)
+    X = validate_data(
+        estimator,
+        X,
+        reset=fitting,
+        accept_sparse="csr" if takes == "sparse" else False,
+        dtype=[np.float64, np.float32],
+        ensure_min_samples=at_least,
+    )
+    if get_tags(estimator).input_tags.positive_only:
+        check_non_negative(X, f"{type(estimator).__name__} with this kernel")
+    if takes == "sparse" and hasattr(X, "indices") and X.indices.dtype != np.int32:
+        # Some kernels know no other indices; a new matrix, since this one may be the caller's.
+        X = type(X)((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
+    if fitting and takes == "kernel values" and X.shape[0] != X.shape[1]:
+        raise ValueError(f"with kernel='precomputed' fit takes the square kernel matrix of the training points, not {X.shape}.")
+    return X
+
+
+def _check_objects(X: Any, at_least: int) -> Array:
+    if isinstance(X, str | bytes | Mapping | Set) or not hasattr(X, "__len__"):
+        raise ValueError(f"X must be a sequence of points; a {type(X).__name__} came.")
+    if len(getattr(X, "shape", ())) == 2:
+        if X.shape[1] != 1:
+            raise ValueError(f"a kernel on objects takes one object for each sample; X has {X.shape[1]} columns: {X.shape}.")
+        X = np.asarray(X)[:, 0]
+    points = objects(list(X))
+    missing = [index for index, point in enumerate(points) if point is None or (isinstance(point, float) and np.isnan(point))]
+    if missing:
+        raise ValueError(f"X has no point (None or NaN) at {len(missing)} positions, first at {missing[0]}; remove those rows.")
+    if len(points) < at_least:
+        raise ValueError(f"at least {at_least} points are needed; n_samples = {len(points)} came.")
+    return points
+
+
+def is_numeric_matrix(X: Any) -> bool:
+    """Whether a kernel function gets rows of numbers, to be checked as such, rather than arbitrary objects."""
+    if scipy.sparse.issparse(X):
+        return False
+    try:
+        values = np.asarray(X)
+    except ValueError:  # a ragged sequence
+        return False
+    return values.ndim == 2 and values.dtype.kind in "fiub"
+
+
+def check_pairs(estimator: Any, pairs: Any, takes: Takes) -> tuple[Any, Any]:
+    """The first points of all pairs, and the second ones."""
+    if takes == "objects":
+        if not all(len(pair) == 2 and not isinstance(pair, str | bytes) for pair in pairs):
+            raise ValueError("pairs must be a sequence of pairs (x, x').")
+        return objects([pair[0] for pair in pairs]), objects([pair[1] for pair in pairs])
+    pairs = check_array(pairs, allow_nd=True, ensure_2d=False, dtype=[np.float64, np.float32], input_name="pairs")
+    expected = estimator.n_features_in_
+    if pairs.ndim != 3 or pairs.shape[1:] != (2, expected):
+        raise ValueError(f"pairs must have the shape (n_pairs, 2, {expected}); theirs is {pairs.shape}.")
+    return pairs[:, 0], pairs[:, 1]
+
+
+def check_supervision(estimator: Any, y: Any, n_samples: int, *, whole: bool = True) -> tuple[Array, bool]:
+    """(y, whether it holds class labels); ``whole``: these are all samples, so that many distinct labels are suspicious.
+
+    Arrays with several columns are real targets, and so is one column of floats, even whole ones. Any other single column holds
+    labels and is flattened with a warning, as everywhere in scikit-learn. For one dimension `type_of_target` decides.
+    """
+    name = type(estimator).__name__
+    if y is None:
+        raise ValueError(f"{name} requires y to be passed, but the target y is None: give class labels or real targets.")
+    if scipy.sparse.issparse(y):
+        raise ValueError("y is a sparse matrix; real targets are dense: use y.toarray().")
+    check_consistent_length(y, np.empty(n_samples))
+    values = np.asarray(y)
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise ValueError(f"Input y contains NaN or infinity in {np.sum(~np.isfinite(values))} places; remove those samples.")
+    if values.ndim == 2 and (values.shape[1] > 1 or values.dtype.kind == "f"):
+        return check_array(values, dtype=np.float64, input_name="y"), False
+    labels = column_or_1d(y, warn=True)
+    with warnings.catch_warnings():
+        if not whole:
+            warnings.filterwarnings("ignore", message="The number of unique classes")
+        kind = type_of_target(labels, input_name="y")
+    if kind == "unknown":
+        raise ValueError(f"Unknown label type: y is neither labels nor real targets (dtype {values.dtype}).")
+    if kind == "continuous":
+        return check_array(labels, ensure_2d=False, dtype=np.float64, input_name="y"), False
+    if whole:
+        check_classification_targets(labels)
+        _check_not_real(labels)
+    return labels, True
+
+
+def check_targets(y: Any, n_samples: int) -> Array:
+    """Real targets as an array of shape (n, q)."""
+    check_consistent_length(y, np.empty(n_samples))
+    values = np.asarray(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")).reshape(n_samples, -1)
+    if np.abs(values).max(initial=0.0) > LARGEST_TARGET:
+        raise ValueError(f"y reaches {np.abs(values).max():.3g}, whose squares overflow; rescale it.")
+    return values
+
+
+def _check_not_real(labels: Array) -> None:
+    """Refuse what `type_of_target` calls classes but is most likely a regression target: many distinct whole numbers."""
+    distinct = len(np.unique(labels))
+    whole_floats = labels.dtype.kind == "f" and distinct > MANY_CLASSES
+    mostly_alone = labels.dtype.kind in "iu" and distinct > max(MANY_CLASSES, len(labels) / 2)
+    if whole_floats or mostly_alone:
+        raise ValueError(
+            f"y holds {distinct} distinct whole numbers for {len(labels)} samples, which would be taken for {distinct} classes. If "
+            "they are real targets, pass one column of floats: y.astype(float)[:, None]. If they are classes, pass "
+            f"{'integers' if whole_floats else 'strings'}."
+        )

@@ -1,0 +1,139 @@
+"""Fitted metrics as frozen arrays: a map f, and the distance |L (f(x) - f(x'))| of its images.
+
+Here f(x) = sum_j K(x, x_j) c_j, or f(x) = x for metrics that are linear in the data.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from outmetric.foundation import Array, in_threads, n_points, objects
+from outmetric.kernels import MatrixKernel
+
+# Kernel values evaluated at once in `map`: enough for fast matrix products, little beside the data.
+BLOCK_BYTES = 2**25
+
+
+class Metric(ABC):
+    """A learned metric, independent of the estimator that learned it.
+
+    Called on two points it returns their distance, as metric-learn's ``get_metric`` does, so it serves wherever a function of two
+    points is asked for. For many distances `coordinates` is faster by far: compute the points once, then use Euclidean
+    distances.
+    """
+
+    metric_factor: Array
+
+    @abstractmethod
+    def map(self, X: Any) -> Array:
+        """f(x) for each row of X."""
+
+    @abstractmethod
+    def _sample(self, x: Any) -> Any:
+        """A sample of one point, of the kind the metric was learned on."""
+
+    def coordinates(self, X: Any) -> Array:
+        """f(x) L': points whose Euclidean distance is the learned distance."""
+        outputs = self.map(X)
+        return np.asarray(outputs @ self.metric_factor.T.astype(outputs.dtype))
+
+    def distances(self, X: Any, Z: Any) -> Array:
+        """The learned distance between row i of X and row i of Z, shape (n,)."""
+        return np.asarray(np.linalg.norm(self.coordinates(X) - self.coordinates(Z), axis=1))
+
+    def __call__(self, x: Any, z: Any, squared: bool = False) -> float:
+        """The distance between two points (or its square)."""
+        distance = float(self.distances(self._sample(x), self._sample(z))[0])
+        return distance**2 if squared else distance
+
+
+@dataclass(frozen=True, eq=False)
+class OutputMetric(Metric):
+    """The metric |L (f(x) - f(x'))| with f(x) = sum_j K(x, x_j) c_j + offset. It can be pickled if its kernel can.
+
+    Parameters
+    ----------
+    kernel : MatrixKernel
+        With everything that depends on the training points already fixed.
+    points : array or sparse matrix of shape (n_train, d), or array of n_train objects
+        The training points x_j (an array without columns for a precomputed kernel, which does not need them).
+    coefficients : array of shape (n_train, m)
+    metric_factor : array of shape (p, m)
+        L; distances use A = L'L, so its sign does not matter.
+    offset : array of shape (m,)
+        Added by `map`.
+    """
+
+    kernel: MatrixKernel
+    points: Any = field(repr=False)
+    coefficients: Array = field(repr=False)
+    metric_factor: Array
+    offset: Array
+
+    def __post_init__(self) -> None:
+        n, m = self.coefficients.shape
+        if (n_points(self.points), len(self.offset), self.metric_factor.shape[1]) != (n, m, m):
+            raise ValueError(
+                f"a map with coefficients of shape {(n, m)} needs {n} points, an offset of length {m} and a metric factor with {m} "
+                f"columns; it has {n_points(self.points)}, {len(self.offset)} and {self.metric_factor.shape[1]}."
+            )
+
+    def map(self, X: Any) -> Array:
+        """f(x) for each row of X, shape (n, m), in row blocks so that memory stays bounded whatever n."""
+        if self.points.ndim == 2 and X.shape[1] != self.points.shape[1] > 0:
+            raise ValueError(f"X has {X.shape[1]} features; the metric was learned on {self.points.shape[1]}.")
+        outputs = np.empty((n_points(X), self.coefficients.shape[1]), dtype=_float_dtype(X))
+        kernel_values = max(1, len(self.kernel.scalars)) * len(self.coefficients)
+        block = max(1, BLOCK_BYTES // (8 * kernel_values))
+
+        def fill(part: slice) -> None:
+            cross = self.kernel.cross(X[part], self.points, outputs.shape[1])
+            outputs[part] = cross.apply(self.coefficients) + self.offset
+
+        parts = [slice(start, start + block) for start in range(0, len(outputs), block)]
+        for _ in in_threads(fill, parts) if len(parts) > 1 else map(fill, parts):
+            pass
+        return outputs
+
+    def _sample(self, x: Any) -> Any:
+        if self.points.ndim == 1:
+            return objects([x])
+        if hasattr(x, "toarray"):
+            return x.reshape(1, -1)
+        return _row(x)
+
+
+@dataclass(frozen=True, eq=False)
+class LinearMetric(Metric):
+    """The metric |L (x - x')|.
+
+    Parameters
+    ----------
+    metric_factor : array of shape (p, d)
+        L.
+    """
+
+    metric_factor: Array
+
+    def map(self, X: Any) -> Array:
+        """X itself."""
+        if X.shape[1] != self.metric_factor.shape[1]:
+            raise ValueError(f"X has {X.shape[1]} features; the metric was learned on {self.metric_factor.shape[1]}.")
+        return np.asarray(X, dtype=_float_dtype(X))
+
+    def _sample(self, x: Any) -> Any:
+        return _row(x)
+
+
+def _row(x: Any) -> Array:
+    values = np.asarray(x)
+    return values.astype(np.promote_types(values.dtype, np.float32)).reshape(1, -1)
+
+
+def _float_dtype(X: Any) -> np.dtype[Any]:
+    dtype = getattr(X, "dtype", None)
+    return np.dtype(np.float32) if dtype == np.float32 else np.dtype(np.float64)

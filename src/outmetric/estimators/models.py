@@ -1,0 +1,350 @@
+"""The two models of the paper as scikit-learn estimators: their parameters, and what sets them apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from outmetric.estimators.base import is_sequence
+from outmetric.estimators.fitting import KernelMetric, as_used
+from outmetric.estimators.summary import number
+from outmetric.foundation import Array, check_number
+from outmetric.kernels import MatrixKernel
+from outmetric.problem import target_rank
+from outmetric.solvers import IllConditionedError, MetricStep, OutputMatrixStep, Solver, Trained
+
+
+class FixedKernelMetric(KernelMetric):
+    """Model 1 of the paper: a given matrix-valued kernel, and a Mahalanobis metric learned in the output space.
+
+    Learns f(x) = sum_j K(x, x_j) c_j in R^m and L by minimising
+
+        1/2 |f|^2 + gamma/2 sum_ij s_ij |L (f(x_i) - f(x_j))|^2 + lambda/2 sum_i |L (f(x_i) - y_i)|^2
+                  + rho tr(L) + epsilon/2 |L|_F^2
+
+    by alternating exact steps; the objective never rises. Distances are |L (f(x) - f(x'))|.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Dimension m of the output space, which bounds the rank of the metric. Default: classes - 1, the number of real targets,
+        or the number of outputs of the kernel. Components beyond what the targets span stay zero.
+    kernel : str, callable, Scalar or MatrixKernel
+        "additive" (a Gaussian in each feature, averaged), a name of scikit-learn's pairwise kernels, a function of two points (any
+        objects), "precomputed", or any kernel of `outmetric.kernels`.
+    bandwidth : float, "median" or sequence of m of those
+        For "rbf", exp(-|x-x'|_2^2 / (2 bandwidth^2)), and "laplacian", exp(-|x-x'|_1 / bandwidth). "median": the median distance
+        between distinct training points, of which "0.5*median" is a multiple. A sequence makes the paper's diagonal kernel, one
+        spread for each component.
+    kernel_params : dict, optional
+        Further arguments of the kernel function; a ``gamma`` here takes the place of the bandwidth.
+    collocation_weight : float or "auto"
+        gamma: how strongly similar points are drawn together. "auto": regression_weight / (2 * mean total similarity of a point).
+    regression_weight : float
+        lambda: how strongly points are drawn to their targets; reads like the inverse ridge of kernel regression.
+    metric_penalty : float or "auto"
+        rho: sets the size of L. "auto": L is about -I for the zero map.
+    metric_ridge : float
+        epsilon in units of tr(lambda Y'Y)/m. Towards 0 the metric is the paper's, whose objective has no minimum; towards
+        infinity it is Euclidean. 0 runs the paper's own update and reports `Status.DIVERGED` where that diverges.
+    prototypes : "simplex", "onehot" or array of shape (classes, m)
+        Target of each class. "simplex": vertices of a regular simplex, or points spread on the sphere if m < classes - 1; in the
+        latter case it matters which class gets which point, and they are given in the order of the labels.
+    similarity : "class", array or sparse matrix of shape (n, n), or callable
+        s_ij. "class": 1 within a class and 0 otherwise; for real targets a Gaussian of target distance. A callable gets y and
+        returns the matrix. Must be symmetric with 0 <= s_ij <= s_ii.
+    solver : "auto", "spectral", "dense", "cg" or "nystroem"
+        How the map for a given metric is computed. "spectral": one reduction of the kernel matrix for all iterations, separable
+        kernels only. "dense": a Cholesky factorisation in each iteration, any kernel, few samples. "cg": conjugate gradients, any
+        kernel; if the kernel matrix does not fit in memory it is evaluated in row blocks. "nystroem": the map is made of kernel
+        functions at some landmarks only; one pass over the data in time linear in n, kernels k(x, x') B and diagonal ones. "auto":
+        the first of these that suits; "nystroem" with more than 10,000 samples, or fewer where memory is short.
+    n_landmarks : int, optional
+        For "nystroem", which a number here asks for; at most as many as there are samples. Default: 1000.
+    landmarks : "kmeans++", "uniform", "leverage", or array of points
+        How they are chosen: far apart in the kernel's space, at random, or by ridge leverage scores; or the landmarks themselves.
+    max_iter : int
+        At most this many alternations.
+    tol : float
+        Stop when the gradient in L, relative to rho, is below.
+    random_state : int, RandomState or None
+        For landmarks, and to draw points for the median distance of more than 2000 points.
+    verbose : bool
+        Report every iteration on stderr.
+
+    Attributes
+    ----------
+    coefficients_ : array of shape (n, m)
+        With landmarks (n_landmarks_, m).
+    metric_factor_, metric_matrix_ : arrays of shape (m, m)
+        L, which is negative definite, and A = L'L.
+    metric_penalty_, metric_ridge_, collocation_weight_ : float
+        rho, epsilon and gamma as used, in absolute terms.
+    prototypes_, classes_ : arrays, or None for real targets
+    bandwidth_ : float, array or None
+    n_samples_fit_ : int
+        Samples learned from.
+    objective_ : float
+    objective_terms_ : Terms
+        Its four terms.
+    history_ : tuple of Record
+        One record for each iteration.
+    n_iter_ : int
+    status_ : Status
+        How the fit ended; its value is advice.
+    solver_, solver_reason_ : str
+        The solver used, and why.
+    landmarks_, landmark_indices_, n_landmarks_, landmark_rank_
+        With landmarks: the points; which rows of X they are (None if they were given, or came in blocks); their number; and how
+        many directions of them are above round-off.
+    metric_ : OutputMetric
+        The fitted model without the estimator.
+
+    Examples
+    --------
+    >>> from outmetric import FixedKernelMetric
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), FixedKernelMetric(bandwidth=[1.0, 3.0]), KNeighborsClassifier())
+    >>> model.fit(X[::2], y[::2]).score(X[1::2], y[1::2]) > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        kernel: Any = "rbf",
+        bandwidth: float | str | Sequence[float | str] | ArrayLike = "median",
+        kernel_params: Mapping[str, Any] | None = None,
+        collocation_weight: float | Literal["auto"] = "auto",
+        regression_weight: float = 3.0,
+        metric_penalty: float | Literal["auto"] = "auto",
+        metric_ridge: float = 3.0,
+        prototypes: str | ArrayLike = "simplex",
+        similarity: Any = "class",
+        solver: str = "auto",
+        n_landmarks: int | None = None,
+        landmarks: str | ArrayLike = "kmeans++",
+        max_iter: int = 1000,
+        tol: float = 1e-8,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.kernel_params = kernel_params
+        self.collocation_weight = collocation_weight
+        self.regression_weight = regression_weight
+        self.metric_penalty = metric_penalty
+        self.metric_ridge = metric_ridge
+        self.prototypes = prototypes
+        self.similarity = similarity
+        self.solver = solver
+        self.n_landmarks = n_landmarks
+        self.landmarks = landmarks
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_number("metric_penalty", self.metric_penalty, positive=True, word="auto")
+        check_number("metric_ridge", self.metric_ridge)
+
+    def _step(self, solver: Solver, squares: Array) -> MetricStep:
+        scatter = self.regression_weight * squares
+        unit = float(np.trace(scatter)) / target_rank(squares)
+        self.metric_ridge_ = self.metric_ridge * unit
+        self.metric_penalty_ = unit + self.metric_ridge_ if self.metric_penalty == "auto" else float(self.metric_penalty)
+        return MetricStep(self.metric_penalty_, self.metric_ridge_, scatter)
+
+    def _residual_tolerance(self) -> float:
+        return 0.01 * self.tol
+
+    def _weights(self) -> list[str]:
+        penalty = as_used("metric penalty", self.metric_penalty, self.metric_penalty_)
+        return [*super()._weights(), penalty, f"metric ridge {number(self.metric_ridge_)} (absolute)"]
+
+    def _certificate(self) -> str:
+        return f"gradient in the metric {self.history_[-1].optimality:.1e}, relatively: a stationary point, if it is small"
+
+
+class LearnedKernelMetric(KernelMetric):
+    """Model 2 of the paper: the kernel k(x, x') B with a learned matrix B, which determines the metric.
+
+    Learns f(x) = sum_j k(x, x_j) B c_j in R^m and B by minimising
+
+        1/2 |f|^2 + gamma/2 sum_ij s_ij |f(x_i) - f(x_j)|^2 + lambda/2 sum_i |f(x_i) - y_i|^2 + rho/2 |B|_F^2,   B >= 0.
+
+    The problem is jointly convex in (f, B) and is solved to a certified duality gap. Distances are |f(x) - f(x')|.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Dimension m of the output space, which bounds the rank of the metric. Default: classes - 1, or the number of real targets.
+        Components beyond what the targets span stay zero.
+    kernel : str, callable or Scalar
+        "additive" (a Gaussian in each feature, averaged), a name of scikit-learn's pairwise kernels, a function of two points (any
+        objects), "precomputed", or of `outmetric.kernels` a `Scalar` or a kernel on strings.
+    bandwidth : float or "median"
+        For "rbf", exp(-|x-x'|_2^2 / (2 bandwidth^2)), and "laplacian", exp(-|x-x'|_1 / bandwidth). "median": the median distance
+        between distinct training points, of which "0.5*median" is a multiple.
+    kernel_params : dict, optional
+        Further arguments of the kernel function; a ``gamma`` here takes the place of the bandwidth.
+    collocation_weight : float or "auto"
+        gamma: how strongly similar points are drawn together. "auto": regression_weight / (2 * mean total similarity of a point).
+    regression_weight : float
+        lambda: how strongly points are drawn to their targets; reads like the inverse ridge of kernel regression.
+    output_penalty : float or "auto"
+        rho: sets the size of B. "auto": tr(C'K C)/(2 m) for the map with B = I, so that B has about the size of the identity.
+    prototypes : "simplex", "onehot" or array of shape (classes, m)
+        Target of each class. "simplex": vertices of a regular simplex, or points spread on the sphere if m < classes - 1; in the
+        latter case it matters which class gets which point, and they are given in the order of the labels.
+    similarity : "class", array or sparse matrix of shape (n, n), or callable
+        s_ij. "class": 1 within a class and 0 otherwise; for real targets a Gaussian of target distance. A callable gets y and
+        returns the matrix. Must be symmetric with 0 <= s_ij <= s_ii.
+    solver : "auto", "spectral", "dense", "cg" or "nystroem"
+        How the map for a given metric is computed. "spectral": one reduction of the kernel matrix for all iterations, separable
+        kernels only. "dense": a Cholesky factorisation in each iteration, any kernel, few samples. "cg": conjugate gradients, any
+        kernel; if the kernel matrix does not fit in memory it is evaluated in row blocks. "nystroem": the map is made of kernel
+        functions at some landmarks only; one pass over the data in time linear in n, kernels k(x, x') B and diagonal ones. "auto":
+        the first of these that suits; "nystroem" with more than 10,000 samples, or fewer where memory is short.
+    n_landmarks : int, optional
+        For "nystroem", which a number here asks for; at most as many as there are samples. Default: 1000.
+    landmarks : "kmeans++", "uniform", "leverage", or array of points
+        How they are chosen: far apart in the kernel's space, at random, or by ridge leverage scores; or the landmarks themselves.
+    max_iter : int
+        At most this many alternations.
+    tol : float
+        Stop when the duality gap, relative to the objective, is below. The map is then exact to about its square root.
+    random_state : int, RandomState or None
+        For landmarks, and to draw points for the median distance of more than 2000 points.
+    verbose : bool
+        Report every iteration on stderr.
+
+    Attributes
+    ----------
+    coefficients_ : array of shape (n, m)
+        With landmarks (n_landmarks_, m).
+    output_matrix_ : array of shape (m, m)
+        B; at the optimum B = C'K C / (2 rho).
+    dual_gap_ : float
+        The certificate: (objective - lower bound) / objective.
+    metric_factor_, metric_matrix_ : arrays of shape (m, m)
+        The identity: distances are Euclidean in `map`. (The paper's A = B^2 belongs to the coordinates C'k(x).)
+    output_penalty_, collocation_weight_ : float
+        rho and gamma as used.
+    prototypes_, classes_ : arrays, or None for real targets
+    bandwidth_ : float or None
+    n_samples_fit_ : int
+        Samples learned from.
+    objective_ : float
+    objective_terms_ : Terms
+        Its four terms.
+    history_ : tuple of Record
+        One record for each iteration.
+    n_iter_ : int
+    status_ : Status
+        How the fit ended; its value is advice.
+    solver_, solver_reason_ : str
+        The solver used, and why.
+    landmarks_, landmark_indices_, n_landmarks_, landmark_rank_
+        With landmarks: the points; which rows of X they are (None if they were given, or came in blocks); their number; and how
+        many directions of them are above round-off.
+    metric_ : OutputMetric
+        The fitted model without the estimator.
+
+    Examples
+    --------
+    >>> from outmetric import LearnedKernelMetric
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), LearnedKernelMetric(), KNeighborsClassifier())
+    >>> model.fit(X[::2], y[::2]).score(X[1::2], y[1::2]) > 0.9
+    True
+    >>> model[1].dual_gap_ < 1e-10
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        kernel: Any = "rbf",
+        bandwidth: float | str = "median",
+        kernel_params: Mapping[str, Any] | None = None,
+        collocation_weight: float | Literal["auto"] = "auto",
+        regression_weight: float = 3.0,
+        output_penalty: float | Literal["auto"] = "auto",
+        prototypes: str | ArrayLike = "simplex",
+        similarity: Any = "class",
+        solver: str = "auto",
+        n_landmarks: int | None = None,
+        landmarks: str | ArrayLike = "kmeans++",
+        max_iter: int = 1000,
+        tol: float = 1e-12,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.kernel_params = kernel_params
+        self.collocation_weight = collocation_weight
+        self.regression_weight = regression_weight
+        self.output_penalty = output_penalty
+        self.prototypes = prototypes
+        self.similarity = similarity
+        self.solver = solver
+        self.n_landmarks = n_landmarks
+        self.landmarks = landmarks
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_number("output_penalty", self.output_penalty, positive=True, word="auto")
+        if isinstance(self.kernel, MatrixKernel) or is_sequence(self.bandwidth):
+            raise ValueError(
+                "LearnedKernelMetric learns the matrix of the kernel k(x, x') B itself: give a scalar kernel and one bandwidth; "
+                "FixedKernelMetric takes matrix-valued kernels."
+            )
+
+    def _step(self, solver: Solver, squares: Array) -> OutputMatrixStep:
+        m = len(squares)
+        if self.output_penalty != "auto":
+            self.output_penalty_ = float(self.output_penalty)
+        else:
+            energy = solver.identity_energy(m)
+            assert energy is not None  # the kernel is separable
+            self.output_penalty_ = float(np.trace(energy)) / (2 * target_rank(squares))
+            if not self.output_penalty_ > 0:
+                raise IllConditionedError(f"the energy of the map is {np.trace(energy):.3g}, which should be positive")
+        return OutputMatrixStep(self.output_penalty_, m)
+
+    def _residual_tolerance(self) -> float:
+        return float(0.1 * np.sqrt(self.tol))  # the gap is quadratic in the residual
+
+    def _store(self, trained: Trained) -> None:
+        self.output_matrix_ = trained.factors.output_matrix
+        self.dual_gap_ = trained.history[-1].gap
+
+    def _weights(self) -> list[str]:
+        return [*super()._weights(), as_used("output penalty", self.output_penalty, self.output_penalty_)]
+
+    def _certificate(self) -> str:
+        return f"duality gap {self.dual_gap_:.1e}: the objective is not further from its minimum, relatively"

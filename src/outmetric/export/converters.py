@@ -1,0 +1,384 @@
+"""Fitted models as ONNX, to run without Python: converters for skl2onnx, and its conversion with our own preparations."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Literal
+
+import joblib
+import numpy as np
+from numpy.typing import DTypeLike
+from sklearn.base import is_classifier
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import OneHotEncoder, QuantileTransformer
+from sklearn.utils.validation import check_is_fitted
+
+from outmetric import __version__
+from outmetric.baselines import ITML, LMNN, KernelITML, KernelLMNN
+from outmetric.choosing import MetricClassifier, MetricSearchCV
+from outmetric.columns import FeatureWeights
+from outmetric.estimators import FixedKernelMetric, LearnedKernelMetric
+from outmetric.export import nodes
+from outmetric.foundation import Array
+
+if TYPE_CHECKING:
+    import onnx
+# Versions of the operators that onnxruntime has known since 1.14.
+OPSET = 18
+LEARNING_OPSET = 3
+
+
+def to_onnx(
+    model: Any,
+    X: Any = None,
+    *,
+    dtype: DTypeLike | None = None,
+    outputs: Literal["classes", "coordinates", "both"] = "classes",
+    target_opset: int = OPSET,
+) -> onnx.ModelProto:
+    """A fitted estimator, or a pipeline that has some of ours in it, as an ONNX model.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        One of ours, or a pipeline of ours and of what skl2onnx converts, such as scalers and `KNeighborsClassifier`. Kernels must
+        have a name (other than "precomputed"); their diagonals and sums will do.
+    X : array or DataFrame, optional
+        Some rows like those that will come, for their types. An array makes one input "X" of shape (n, d), float32 or float64. A
+        table makes an input of shape (n, 1) for each column, named like it, with "_" for characters that ONNX does not allow:
+        float32, float64, int64, bool or string. Missing numbers are NaN, missing categories the string "". Default: an array.
+    dtype : float32 or float64, optional
+        Of all inputs that are numbers. Default: as in X, or float64.
+    outputs : "classes", "coordinates" or "both"
+        For `MetricSearchCV` and `MetricClassifier`: "label" and "probabilities", or "coordinates" (of `transform`), or all three.
+        Other metrics have "coordinates".
+    target_opset : int
+        The version of ONNX's operators, at least 13.
+
+    Returns
+    -------
+    onnx.ModelProto
+        For any number of rows. Floats come out in single precision if they went in so; inside all of ours is in double precision.
+        The metadata have "feature_names", as JSON, where they are known.
+
+    Raises
+    ------
+    ValueError
+        If the kernel, or a step of the pipeline, cannot be converted.
+
+    Notes
+    -----
+    Of points at the same distance those that come first in the training data vote; in scikit-learn it depends on the search. What
+    `transform` refuses (NaN, negative numbers for "chi2") is not refused.
+
+    `skl2onnx.to_onnx` converts the same pipelines after `register`, except for these, which it converts in its own way or not at
+    all: `SimpleImputer` with indicators, and in double precision; `OneHotEncoder` with missing values; `QuantileTransformer` with
+    constant features; `ColumnTransformer` by names that are not those of the inputs.
+
+    Examples
+    --------
+    >>> from outmetric import LearnedKernelMetric
+    >>> from outmetric.export import to_onnx
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> graph = to_onnx(LearnedKernelMetric().fit(X, y), X)
+    >>> [output.name for output in graph.graph.output]
+    ['coordinates']
+    """
+    register()
+    import onnx
+    from skl2onnx import convert_sklearn
+
+    check_is_fitted(model)
+    known: Any = getattr(model, "feature_names_in_", None)
+    names = getattr(X, "columns", known)
+    if known is not None and list(names) != list(known):
+        raise ValueError(f"X has the columns {list(names)}; the model was fitted on {list(known)}, in this order.")
+    try:
+        converted: onnx.ModelProto = convert_sklearn(
+            model,
+            name=type(model).__name__,
+            initial_types=_inputs(X, dtype, getattr(model, "n_features_in_", None)),
+            target_opset={"": target_opset, "ai.onnx.ml": LEARNING_OPSET},
+            options=_options(model, outputs),
+            custom_parsers=_parsers(),
+        )
+    except RuntimeError as error:  # what skl2onnx raises
+        raise ValueError(f"a step of this {type(model).__name__} cannot be converted. {str(error).splitlines()[0]}") from error
+    converted.producer_name, converted.producer_version = "outmetric", __version__
+    if names is not None:
+        onnx.helper.set_model_props(converted, {"feature_names": json.dumps([str(name) for name in names])})
+    onnx.checker.check_model(converted)
+    return converted
+
+
+def register() -> None:
+    """Tell skl2onnx about our estimators, so that ``skl2onnx.to_onnx`` converts any pipeline that has some in it.
+
+    `MetricSearchCV` and `MetricClassifier` are classifiers there, with the option ``outputs`` of `to_onnx`. If another step of a
+    pipeline follows, they need it: ``options={id(step): {"outputs": "coordinates"}}``.
+    """
+    try:
+        import skl2onnx
+        from skl2onnx.common._registration import register_converter, register_shape_calculator
+    except ImportError as error:
+        raise ImportError("models in ONNX need more packages: pip install 'outmetric[onnx]'") from error
+    for estimator, step in STEPS.items():
+        if estimator in REPLACED:  # skl2onnx keeps its own; ours is found by its alias
+            register_converter(step.alias, _convert_step, overwrite=True)
+            register_shape_calculator(step.alias, _shape_step, overwrite=True)
+        else:
+            skl2onnx.update_registered_converter(estimator, step.alias, _shape_step, _convert_step, parser=_parse_step)
+    options = {"zipmap": [True, False], "nocl": [False], "outputs": list(OUTPUTS)}
+    for estimator in VOTERS:
+        alias = f"Outmetric{estimator.__name__}"
+        skl2onnx.update_registered_converter(estimator, alias, _shape_votes, _convert_votes, parser=_parse_votes, options=options)
+
+
+def _inputs(X: Any, dtype: DTypeLike | None, n_features: int | None) -> list[tuple[str, Any]]:
+    """Names and types of the model's inputs."""
+    from skl2onnx.common.data_types import BooleanTensorType, DoubleTensorType, FloatTensorType, Int64TensorType, StringTensorType
+
+    if dtype is not None and np.dtype(dtype) not in (np.float32, np.float64):
+        raise ValueError(f"dtype must be float32 or float64, not {dtype!r}.")
+
+    def number(given: np.dtype[Any]) -> Any:
+        return FloatTensorType if np.dtype(given if dtype is None else dtype) == np.float32 else DoubleTensorType
+
+    def column(given: np.dtype[Any]) -> Any:
+        if given.kind in "iu" and dtype is None:
+            return Int64TensorType
+        return number(given) if given.kind in "fiu" else BooleanTensorType if given.kind == "b" else StringTensorType
+
+    if X is None:
+        if n_features is None:
+            raise ValueError("the model does not say how many features it takes: give some rows as X.")
+        return [("X", number(np.dtype(np.float64))([None, n_features]))]
+    X = X if hasattr(X, "shape") else np.asarray(X)
+    if len(X.shape) != 2 or n_features not in (None, X.shape[1]):
+        raise ValueError(f"X has the shape {X.shape}; expected are rows with {n_features} features.")
+    if hasattr(X, "columns"):
+        return [(str(name), column(np.asarray(X[name]).dtype)([None, 1])) for name in X.columns]
+    if X.dtype.kind not in "fiub":
+        raise ValueError(f"X is an array of {X.dtype}; expected are numbers, or a table with a type for each column.")
+    return [("X", number(X.dtype)([None, X.shape[1]]))]
+
+
+def _options(model: Any, outputs: str) -> dict[int, dict[str, Any]]:
+    """skl2onnx's options: which outputs classifiers have; probabilities are arrays, not dictionaries."""
+    if outputs not in OUTPUTS:
+        raise ValueError(f"outputs must be one of {', '.join(OUTPUTS)}, not {outputs!r}.")
+    *before, last = _steps(model) if isinstance(model, Pipeline) else [model]
+    options: dict[int, dict[str, Any]] = {id(step): {"outputs": "coordinates"} for step in before if isinstance(step, VOTERS)}
+    if isinstance(last, VOTERS):
+        return {**options, id(last): {"outputs": outputs, "zipmap": False}}
+    if outputs != "classes":
+        raise ValueError(f"outputs={outputs!r} is for MetricSearchCV and MetricClassifier; this is a {type(last).__name__}.")
+    return {**options, id(last): {"zipmap": False}} if is_classifier(last) else options
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """How a transformer becomes nodes, and the number of its output's columns."""
+
+    alias: str
+    emit: Callable[[nodes.Graph, Any, Sequence[Any]], str]
+    width: Callable[[Any], int]
+    output: str = "variable"
+    suits: Callable[[Any], bool] = lambda model: True
+
+
+def _imputed_width(model: SimpleImputer) -> int:
+    return len(nodes.imputed_columns(model)) + (0 if model.indicator_ is None else len(model.indicator_.features_))
+
+
+OUTPUTS = ("classes", "coordinates", "both")
+VOTERS = (MetricSearchCV, MetricClassifier)
+METRICS = (FixedKernelMetric, LearnedKernelMetric, LMNN, ITML, KernelLMNN, KernelITML)
+# scikit-learn's steps that skl2onnx converts in too few cases; where ours does not suit, its converter serves.
+REPLACED: dict[type, _Step] = {
+    SimpleImputer: _Step(
+        "OutmetricSimpleImputer",
+        nodes.imputed,
+        _imputed_width,
+        suits=lambda model: all(isinstance(value, Real) for value in (model.missing_values, *model.statistics_)),
+    ),
+    OneHotEncoder: _Step(
+        "OutmetricOneHotEncoder",
+        nodes.one_hot,
+        lambda model: sum(map(len, model.categories_)),
+        suits=lambda model: model.handle_unknown == "ignore" and model.drop_idx_ is None and not model._infrequent_enabled,
+    ),
+    QuantileTransformer: _Step(
+        "OutmetricQuantileTransformer",
+        nodes.quantile_levels,
+        lambda model: int(model.quantiles_.shape[1]),
+        suits=lambda model: model.output_distribution == "uniform",
+    ),
+}
+STEPS: dict[type, _Step] = {
+    **{
+        metric: _Step(
+            f"Outmetric{metric.__name__}", nodes.coordinates, lambda model: len(model.metric_.metric_factor), "coordinates"
+        )
+        for metric in METRICS
+    },
+    FeatureWeights: _Step("OutmetricFeatureWeights", nodes.weighted, lambda model: len(model.weights_)),
+    **REPLACED,
+}
+
+
+def _parsers() -> dict[type, Any]:
+    return {Pipeline: _parse_pipeline, ColumnTransformer: _parse_columns, **dict.fromkeys(REPLACED, _parse_step)}
+
+
+def _parse_step(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> Any:
+    from skl2onnx._parse import _parse_sklearn_simple_model
+
+    check_is_fitted(model)
+    step = STEPS[type(model)]
+    if not step.suits(model):
+        return _parse_sklearn_simple_model(scope, model, inputs, custom_parsers)
+    operator = scope.declare_local_operator(step.alias, model)
+    operator.inputs = inputs
+    operator.outputs.append(scope.declare_local_variable(step.output, _float_type(inputs)([None, step.width(model)])))
+    return operator.outputs
+
+
+def _shape_step(operator: Any) -> None:
+    model = operator.raw_operator
+    widths = [variable.type.shape[1] for variable in operator.inputs]
+    expected = getattr(model, "n_features_in_", None)
+    if None not in (expected, *widths) and sum(widths) != expected:
+        raise ValueError(
+            f"{type(model).__name__} was fitted on {expected} columns and gets {sum(widths)}. A step before it may add columns "
+            "that skl2onnx leaves out, such as the indicators of SimpleImputer: use outmetric.export.to_onnx."
+        )
+    operator.outputs[0].type = _float_type(operator.inputs)([None, STEPS[type(model)].width(model)])
+
+
+def _convert_step(scope: Any, operator: Any, container: Any) -> None:
+    graph = nodes.Graph(scope, container)
+    model = operator.raw_operator
+    graph.store(STEPS[type(model)].emit(graph, model, operator.inputs), operator.outputs[0])
+
+
+def _steps(pipeline: Pipeline) -> list[Any]:
+    """Those that do something."""
+    return [step for _, step in pipeline.steps if step is not None and not isinstance(step, str)]
+
+
+def _parse_pipeline(scope: Any, model: Pipeline, inputs: Any, custom_parsers: Any = None) -> Any:
+    """As skl2onnx does it, which does not know "passthrough"."""
+    from skl2onnx._parse import _parse_sklearn
+
+    for step in _steps(model):
+        if is_classifier(step) and not {id(step), type(step)} & set(scope.options or ()):
+            scope.add_options(id(step), scope.get_options(model, {"zipmap": True}))
+        inputs = _parse_sklearn(scope, step, inputs, custom_parsers)
+    return inputs
+
+
+def _parse_columns(scope: Any, model: ColumnTransformer, inputs: Any, custom_parsers: Any = None) -> Any:
+    """By position, since inputs need not have the names of the training table's columns."""
+    from skl2onnx._parse import _parse_sklearn_column_transformer
+
+    check_is_fitted(model)
+    by_position = copy.copy(model)
+    positions = model._transformer_to_input_indices
+    by_position.transformers_ = [(name, step, [int(index) for index in positions[name]]) for name, step, _ in model.transformers_]
+    return _parse_sklearn_column_transformer(scope, by_position, inputs, custom_parsers)
+
+
+def _parse_votes(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> Any:
+    """The maps first, by the parsers of their steps; then one operator for the votes in them."""
+    from skl2onnx._parse import _apply_zipmap
+    from skl2onnx.common.data_types import FloatTensorType, Int64TensorType, StringTensorType
+
+    options = scope.get_options(model, {"zipmap": True, "outputs": "classes"})
+    number = _float_type(inputs)
+    maps = _parse_maps(scope, model, inputs, custom_parsers)
+    outputs: list[Any] = []
+    if options["outputs"] != "coordinates":
+        operator = scope.declare_local_operator(f"Outmetric{type(model).__name__}", model)
+        operator.inputs = maps
+        label = StringTensorType if _labels(model).dtype.kind == "U" else Int64TensorType
+        # A dictionary of probabilities for each row, as skl2onnx has it, is defined for single precision only.
+        share = FloatTensorType if options["zipmap"] else number
+        operator.outputs.append(scope.declare_local_variable("label", label([None])))
+        operator.outputs.append(scope.declare_local_variable("probabilities", share([None, len(model.classes_)])))
+        outputs += operator.outputs
+        if options["zipmap"]:
+            outputs = list(_apply_zipmap(options["zipmap"], scope, model, share(), outputs))
+    if options["outputs"] != "classes":
+        outputs.append(_cast(scope, maps[0], number, "coordinates"))
+    return outputs
+
+
+def _parse_maps(scope: Any, model: Any, inputs: Any, custom_parsers: Any) -> list[Any]:
+    """The coordinates in each map that votes, best first."""
+    from skl2onnx._parse import _parse_sklearn
+    from skl2onnx.common.data_types import BooleanTensorType, DoubleTensorType, StringTensorType
+
+    if isinstance(model, MetricSearchCV):
+        model._check_refitted()
+        return list(_parse_sklearn(scope, model.best_estimator_, inputs, custom_parsers))
+    check_is_fitted(model)
+    words = (BooleanTensorType, StringTensorType)
+    inputs = [variable if isinstance(variable.type, words) else _cast(scope, variable, DoubleTensorType) for variable in inputs]
+    prepared: dict[str, Any] = {}
+    maps = []
+    for member in model.committee_:
+        # Members share most of their preparations.
+        preparation, metric = member.pipeline[:-1], member.pipeline[-1]
+        key = joblib.hash(preparation)
+        if key not in prepared:
+            prepared[key] = _parse_sklearn(scope, preparation, inputs, _parsers())
+        maps += _parse_sklearn(scope, metric, prepared[key])
+    return maps
+
+
+def _cast(scope: Any, variable: Any, kind: Any, name: str = "numbers") -> Any:
+    operator = scope.declare_local_operator("SklearnCast")
+    operator.inputs = [variable]
+    operator.outputs.append(scope.declare_local_variable(name, kind(variable.type.shape)))
+    return operator.outputs[0]
+
+
+def _shape_votes(operator: Any) -> None:
+    """The parser said it all."""
+
+
+def _convert_votes(scope: Any, operator: Any, container: Any) -> None:
+    graph = nodes.Graph(scope, container)
+    model = operator.raw_operator
+    voters = [model.voters_] if isinstance(model, MetricSearchCV) else [member.voters for member in model.committee_]
+    votes = [nodes.smoothed_votes(graph, graph.rows([own]), each) for own, each in zip(operator.inputs, voters, strict=True)]
+    mean = graph("Div", graph.sum(votes), float(len(votes)))
+    label, probabilities = operator.outputs
+    graph.store(mean, probabilities)
+    graph.store(graph("Gather", _labels(model), graph("ArgMax", mean, axis=1, keepdims=0)), label)
+
+
+def _labels(model: Any) -> Array:
+    """The classes as ONNX can have them: int64 or strings."""
+    classes = np.asarray(model.classes_)
+    if classes.dtype.kind in "iubf" and np.all(classes == classes.astype(np.int64)):
+        return classes.astype(np.int64)
+    if all(isinstance(name, str) for name in classes):
+        return classes.astype(str)
+    raise ValueError(f"labels in ONNX are whole numbers or strings, not such as {classes[0]!r}.")
+
+
+def _float_type(variables: Any) -> Any:
+    """Single precision if that is what comes in."""
+    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
+
+    kinds = {type(variable.type) for variable in variables}
+    return FloatTensorType if FloatTensorType in kinds and DoubleTensorType not in kinds else DoubleTensorType

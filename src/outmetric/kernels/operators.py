@@ -1,0 +1,205 @@
+"""Structured Gram operators: the linear map C -> F with F_i = sum_j K(x_i, x_j) c_j, on arrays alone.
+
+Coefficients and outputs are arrays of shape (samples, outputs); ``C.ravel()`` is the paper's stacked vector c, so
+``to_dense()`` of an operator is the paper's block matrix. Structure is a type: a Kronecker product keeps its two factors,
+and what can be done to the factors is done to them.
+
+A new operator writes ``shape`` and ``apply``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator
+
+from outmetric.foundation import Array, in_threads
+
+# A scalar Gram matrix: held in memory, or evaluated in row blocks each time it is multiplied.
+SampleGram = Array | LinearOperator
+
+
+class GramOperator(ABC):
+    """The Gram operator of a matrix-valued kernel between two samples."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int, int]:
+        """(rows, columns, outputs): the operator maps (columns, outputs) arrays to (rows, outputs) arrays."""
+
+    @abstractmethod
+    def apply(self, coefficients: Array) -> Array:
+        """F with F_i = sum_j K(x_i, x_j) c_j."""
+
+    def to_dense(self) -> Array:
+        """The (rows * outputs, columns * outputs) matrix of the operator on ``C.ravel()``."""
+        rows, columns, outputs = self.shape
+        units = np.eye(columns * outputs).reshape(-1, columns, outputs)
+        return np.stack([self.apply(unit).ravel() for unit in units], axis=1).reshape(rows * outputs, columns * outputs)
+
+    def kronecker_factors(self) -> tuple[SampleGram, Array] | None:
+        """(sample_gram, output_matrix) if the operator is C -> sample_gram C output_matrix, else None."""
+        return None
+
+    def output_block(self, output: int) -> Array | None:
+        """The (rows, columns) matrix from coefficient column ``output`` to output column ``output``.
+
+        None if the operator does not hold its entries in memory.
+        """
+        rows, columns, outputs = self.shape
+        return self.to_dense().reshape(rows, outputs, columns, outputs)[:, output, :, output]
+
+    def __add__(self, other: GramOperator) -> GramOperator:
+        if self.shape != other.shape:
+            raise ValueError(f"Gram operators of shapes {self.shape} and {other.shape} cannot be added.")
+        mine, others = self.kronecker_factors(), other.kronecker_factors()
+        if mine is not None and others is not None and np.array_equal(mine[1], others[1]):
+            return Kronecker(mine[0] + others[0], mine[1])
+        return Sum((self, other))
+
+    def __mul__(self, factor: float) -> GramOperator:
+        return Scaled(self, float(factor))
+
+    __rmul__ = __mul__
+
+
+@dataclass(frozen=True, eq=False)
+class Kronecker(GramOperator):
+    """C -> sample_gram C output_matrix: the Gram operator of a separable kernel k(x, x') B."""
+
+    sample_gram: SampleGram
+    output_matrix: Array
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return (*self.sample_gram.shape, len(self.output_matrix))
+
+    def apply(self, coefficients: Array) -> Array:
+        # In the coefficients' dtype: a float64 factor here would turn a large float32 Gram matrix into a float64 copy.
+        mixed = (coefficients @ self.output_matrix).astype(coefficients.dtype, copy=False)
+        return np.asarray(self.sample_gram @ mixed)
+
+    def to_dense(self) -> Array:
+        return np.kron(_entries(self.sample_gram), self.output_matrix)
+
+    def kronecker_factors(self) -> tuple[SampleGram, Array]:
+        return self.sample_gram, self.output_matrix
+
+    def output_block(self, output: int) -> Array | None:
+        if isinstance(self.sample_gram, LinearOperator):
+            return None
+        return np.asarray(self.sample_gram * self.output_matrix[output, output])
+
+    def __mul__(self, factor: float) -> GramOperator:
+        return Kronecker(self.sample_gram, factor * self.output_matrix)
+
+    __rmul__ = __mul__
+
+
+@dataclass(frozen=True, eq=False)
+class BlockDiagonal(GramOperator):
+    """Column k of F is sample_grams[k] times column k of C: the Gram operator of diag(k_1, ..., k_m)."""
+
+    sample_grams: tuple[SampleGram, ...]
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return (*self.sample_grams[0].shape, len(self.sample_grams))
+
+    def apply(self, coefficients: Array) -> Array:
+        columns = [gram @ column for gram, column in zip(self.sample_grams, coefficients.T, strict=True)]
+        return np.stack(columns, axis=1)
+
+    def to_dense(self) -> Array:
+        rows, columns, outputs = self.shape
+        dense = np.zeros((rows, outputs, columns, outputs))
+        for output, gram in enumerate(self.sample_grams):
+            dense[:, output, :, output] = _entries(gram)
+        return dense.reshape(rows * outputs, columns * outputs)
+
+    def output_block(self, output: int) -> Array | None:
+        gram = self.sample_grams[output]
+        return None if isinstance(gram, LinearOperator) else gram
+
+
+@dataclass(frozen=True, eq=False)
+class Dense(GramOperator):
+    """The general case: ``blocks[i, j]`` is the (outputs, outputs) matrix K(x_i, x_j)."""
+
+    blocks: Array
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        rows, columns, outputs, _ = self.blocks.shape
+        return rows, columns, outputs
+
+    def apply(self, coefficients: Array) -> Array:
+        return np.asarray(np.einsum("ijkl,jl->ik", self.blocks, coefficients, optimize=True))
+
+    def to_dense(self) -> Array:
+        rows, columns, outputs = self.shape
+        return self.blocks.transpose(0, 2, 1, 3).reshape(rows * outputs, columns * outputs)
+
+    def output_block(self, output: int) -> Array:
+        return np.ascontiguousarray(self.blocks[:, :, output, output])
+
+
+@dataclass(frozen=True, eq=False)
+class Sum(GramOperator):
+    """The sum of operators of one shape."""
+
+    terms: tuple[GramOperator, ...]
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return self.terms[0].shape
+
+    def apply(self, coefficients: Array) -> Array:
+        return np.asarray(np.sum([term.apply(coefficients) for term in self.terms], axis=0))
+
+    def to_dense(self) -> Array:
+        return np.asarray(np.sum([term.to_dense() for term in self.terms], axis=0))
+
+    def output_block(self, output: int) -> Array | None:
+        blocks = [block for term in self.terms if (block := term.output_block(output)) is not None]
+        return np.sum(blocks, axis=0) if len(blocks) == len(self.terms) else None
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled(GramOperator):
+    """A number times an operator."""
+
+    operator: GramOperator
+    factor: float
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return self.operator.shape
+
+    def apply(self, coefficients: Array) -> Array:
+        return self.factor * self.operator.apply(coefficients)
+
+    def to_dense(self) -> Array:
+        return self.factor * self.operator.to_dense()
+
+    def output_block(self, output: int) -> Array | None:
+        block = self.operator.output_block(output)
+        return None if block is None else self.factor * block
+
+
+def row_blocks(rows: Callable[[slice], Array], shape: tuple[int, int], block_rows: int) -> LinearOperator:
+    """A matrix that is never held whole: ``rows(part)`` evaluates the rows in ``part``, anew for every product."""
+    parts: Sequence[slice] = [slice(start, start + block_rows) for start in range(0, shape[0], block_rows)]
+
+    def multiply(other: Array) -> Array:
+        return np.concatenate(list(in_threads(lambda part: rows(part) @ other, parts)))
+
+    # scipy would otherwise learn the dtype by one multiplication, as dear as a whole pass over the kernel.
+    return LinearOperator(shape=shape, matvec=multiply, matmat=multiply, dtype=np.dtype(np.float64))
+
+
+def _entries(gram: SampleGram) -> Array:
+    return np.asarray(gram @ np.eye(gram.shape[1])) if isinstance(gram, LinearOperator) else gram

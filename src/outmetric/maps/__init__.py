@@ -1,0 +1,23 @@
+"""Pictures of fitted models and searches, and the interactive map."""
+
+from outmetric.maps.canvas import close, grid
+from outmetric.maps.comparisons import accuracy_bars, critical_difference, neighbor_purity, search_map, search_path
+from outmetric.maps.learning import history, metric_matrix
+from outmetric.maps.points import decision_map, output_map, point_map
+from outmetric.maps.webmap import interactive_map
+
+__all__ = [
+    "accuracy_bars",
+    "close",
+    "critical_difference",
+    "decision_map",
+    "grid",
+    "history",
+    "interactive_map",
+    "metric_matrix",
+    "neighbor_purity",
+    "output_map",
+    "point_map",
+    "search_map",
+    "search_path",
+]

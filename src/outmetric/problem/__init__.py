@@ -1,0 +1,51 @@
+"""What is minimised: targets, coupling, objective, and one object for each of the two models."""
+
+from outmetric.problem.coupling import (
+    ClassSimilarity,
+    Coupling,
+    MatrixSimilarity,
+    Similarity,
+    gaussian_similarity,
+    matrix_similarity,
+)
+from outmetric.problem.objective import (
+    Terms,
+    coefficient_residual,
+    duality_gap,
+    fixed_kernel_penalty,
+    learned_kernel_penalty,
+    map_terms,
+    metric_gradient,
+    residual_scatter,
+)
+from outmetric.problem.prototypes import simplex, spread
+from outmetric.problem.summary import ClassSummary, Summary, real_summary
+from outmetric.problem.targets import LARGEST_TARGET, Targets, class_targets, real_targets, target_components, target_rank
+
+__all__ = [
+    "LARGEST_TARGET",
+    "ClassSimilarity",
+    "ClassSummary",
+    "Coupling",
+    "MatrixSimilarity",
+    "Similarity",
+    "Summary",
+    "Targets",
+    "Terms",
+    "class_targets",
+    "coefficient_residual",
+    "duality_gap",
+    "fixed_kernel_penalty",
+    "gaussian_similarity",
+    "learned_kernel_penalty",
+    "map_terms",
+    "matrix_similarity",
+    "metric_gradient",
+    "real_summary",
+    "real_targets",
+    "residual_scatter",
+    "simplex",
+    "spread",
+    "target_components",
+    "target_rank",
+]

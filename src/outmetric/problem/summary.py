@@ -1,0 +1,82 @@
+"""The problem in the space of features, where all data have become a few small matrices.
+
+With F = Phi Theta, everything that the models need is
+
+    T = Phi'P Phi = lambda Phi'Phi + 2 gamma Phi'Delta Phi,     N = Phi'Y,     Y'Y,
+
+and for class similarity Phi'Delta Phi = sum_k [n_k G_k - s_k s_k'] with the Gram matrix G_k and the sum s_k of the features of
+class k.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from outmetric.foundation import Array
+from outmetric.kernels import Features
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """What the models see of the data.
+
+    Attributes
+    ----------
+    gram, laplacian : arrays of shape (r, r)
+        Phi'Phi and Phi'Delta Phi.
+    cross : array of shape (r, m)
+        Phi'Y.
+    squares : array of shape (m, m)
+        Y'Y.
+    mean_degree : float
+        Of the similarity.
+    """
+
+    gram: Array
+    laplacian: Array
+    cross: Array
+    squares: Array
+    mean_degree: float
+
+    def coupled(self, regression_weight: float, collocation_weight: float) -> Array:
+        """T = Phi'P Phi."""
+        return regression_weight * self.gram + 2 * collocation_weight * self.laplacian
+
+
+@dataclass(frozen=True, eq=False)
+class ClassSummary:
+    """The same for class targets whose prototypes are still free."""
+
+    gram: Array
+    laplacian: Array
+    sums: Array
+    counts: Array
+
+    @classmethod
+    def make(cls, moments: Array, features: Features) -> ClassSummary:
+        """From the moment matrix of each class."""
+        width = features.width
+        counts = np.rint(moments[:, width, width])
+        sums = moments[:, :width, width]
+        gram = moments.sum(axis=0)[:width, :width]
+        laplacian = np.tensordot(counts, moments, 1)[:width, :width] - sums.T @ sums
+        return cls(features.whiten_both(gram), features.whiten_both(laplacian), features.whiten(sums.T).T, counts)
+
+    @property
+    def mean_degree(self) -> float:
+        return float(self.counts @ (self.counts - 1) / self.counts.sum())
+
+    def towards(self, prototypes: Array) -> Summary:
+        """With a target for each class."""
+        squares = (self.counts[:, None] * prototypes).T @ prototypes
+        return Summary(self.gram, self.laplacian, self.sums.T @ prototypes, squares, self.mean_degree)
+
+
+def real_summary(moments: Array, features: Features) -> Summary:
+    """From the moment matrix of all rows with centred real targets as extra columns; no rows are similar."""
+    width = features.width
+    gram = features.whiten_both(moments[:width, :width])
+    cross = features.whiten(moments[:width, width + 1 :])
+    return Summary(gram, np.zeros_like(gram), cross, moments[width + 1 :, width + 1 :], 0.0)

@@ -1,0 +1,73 @@
+"""What the models draw points to: prototypes of their classes, or real targets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from outmetric.foundation import Array, check_finite
+from outmetric.problem.prototypes import make_prototypes
+
+LARGEST_TARGET = 1e100
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """What each training point should be mapped to.
+
+    Attributes
+    ----------
+    values : array of shape (n, m)
+        The targets Y.
+    offset : array of shape (m,)
+        Was taken off the user's targets (distances do not see it, and the models have no intercept); `map` adds it again.
+    classes, labels, prototypes : arrays or None
+        For class targets: the distinct labels, the class index of each sample, and the target of each class.
+    """
+
+    values: Array
+    offset: Array
+    classes: Array | None = None
+    labels: Array | None = None
+    prototypes: Array | None = None
+
+
+def class_targets(y: Array, n_components: int | None = None, prototypes: str | Array = "simplex") -> Targets:
+    """Targets of labelled samples: the prototype of each sample's class."""
+    classes, labels = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"y has one class only ({classes[0]}): there is nothing to tell apart. Provide at least two classes, or real targets "
+            "as an array of floats of shape (n_samples, n_targets)."
+        )
+    points = make_prototypes(len(classes), n_components, prototypes)
+    return Targets(points[labels], np.zeros(points.shape[1]), classes, labels, points)
+
+
+def real_targets(y: Array, n_components: int | None = None) -> Targets:
+    """Real targets, centred; reduced to their leading principal coordinates, or padded by zeros, to ``n_components`` columns."""
+    values = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+    check_finite(values, "y")
+    if np.abs(values).max(initial=0.0) > LARGEST_TARGET:
+        raise ValueError(f"y reaches {np.abs(values).max():.3g}, whose squares overflow; rescale it.")
+    mean = values.mean(axis=0)
+    centred = values - mean
+    if not centred.any():
+        raise ValueError("y is constant: there are no distances to learn. Provide targets that vary.")
+    turn = target_components(centred.T @ centred, n_components)
+    return Targets(centred @ turn, mean @ turn)
+
+
+def target_components(squares: Array, n_components: int | None) -> Array:
+    """The (q, m) matrix that takes centred targets, Y'Y = ``squares``, to their components: principal ones, or padded by zeros."""
+    columns = len(squares)
+    if n_components is None or n_components >= columns:
+        return np.eye(columns, n_components)
+    directions = np.linalg.eigh(squares)[1][:, ::-1][:, :n_components]
+    return np.asarray(directions * np.sign(directions[np.abs(directions).argmax(axis=0), np.arange(n_components)]))
+
+
+def target_rank(squares: Array) -> int:
+    """How many components targets with Y'Y = ``squares`` span: natural units must not depend on components that stay zero."""
+    return max(1, int(np.linalg.matrix_rank(squares)))

@@ -1,0 +1,160 @@
+"""Dask arrays and data frames: statistics of chunks by a tree of sums, and a lazy `transform`. Dask is imported here only."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array
+
+from outmetric.foundation import Array, one_blas_thread
+from outmetric.kernels import Features
+from outmetric.rows.statistics import Statistics
+
+# Sums of this many statistics at once: a worker holds no more of them.
+FAN_IN = 8
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a Dask collection."""
+    return hasattr(X, "__dask_graph__")
+
+
+class Chunks:
+    """The row chunks of X and y.
+
+    Parameters
+    ----------
+    X : Dask array of shape (n, d), or Dask data frame
+    y : Dask array or series, or anything NumPy takes, of length n
+    check : function of (X, y) for one chunk
+        Must be picklable; returns them checked.
+    """
+
+    def __init__(self, X: Any, y: Any, check: Callable[[Any, Any], tuple[Any, Array]]) -> None:
+        self.parts, self.lengths = _parts(X)
+        self.n = sum(self.lengths)
+        self.targets = _split(y, self.lengths)
+        self.check = check
+
+    def first(self) -> tuple[Any, Any]:
+        """The first chunk that has rows."""
+        index = next((index for index, length in enumerate(self.lengths) if length), None)
+        if index is None:
+            raise ValueError("Found array with 0 sample(s); at least one row is needed.")
+        found = compute(self.parts[index], self.targets[index])
+        return found[0], found[1]
+
+    def sample(self, count: int, rng: np.random.Generator) -> Array:
+        """At most ``count`` rows of X, checked."""
+        from dask import delayed
+
+        rows = np.arange(self.n) if count >= self.n else np.sort(rng.choice(self.n, count, replace=False))
+        ends = np.cumsum(self.lengths)
+        starts = ends - self.lengths
+        wanted = [rows[(rows >= start) & (rows < end)] - start for start, end in zip(starts, ends, strict=True)]
+        take = delayed(_take)
+        found = compute(*(take(part, some) for part, some in zip(self.parts, wanted, strict=True) if len(some)))
+        return np.asarray(check_array(np.concatenate(found), dtype=[np.float64, np.float32], input_name="X"))
+
+    def gather(self, features: Features, *, labelled: bool, shift: Array | None = None) -> Statistics:
+        """The statistics of all rows; the order of summation depends on the chunks alone."""
+        import dask
+
+        shared = dask.delayed(features)
+        one, add = dask.delayed(_statistics), dask.delayed(_add)
+        found: list[Any] = [
+            one(shared, part, target, self.check, labelled, shift)
+            for part, target, length in zip(self.parts, self.targets, self.lengths, strict=True)
+            if length
+        ]
+        while len(found) > 1:
+            found = [add(found[start : start + FAN_IN]) for start in range(0, len(found), FAN_IN)]
+        statistics = compute(found[0])[0]
+        assert isinstance(statistics, Statistics)
+        return statistics
+
+
+def transform_lazily(function: Callable[[Any], Array], X: Any, n_columns: int) -> Any:
+    """A Dask array of ``function`` of each chunk of rows."""
+    import dask
+    import dask.array
+
+    function = partial(_rows, function, n_columns)
+    if not hasattr(X, "to_dask_array"):
+        X = X.rechunk({1: -1})
+        return X.map_blocks(function, dtype=np.float64, chunks=(X.chunks[0], (n_columns,)))
+    parts = [dask.delayed(function)(part) for part in X.to_delayed()]
+    arrays = [dask.array.from_delayed(part, (np.nan, n_columns), dtype=np.float64) for part in parts]
+    return dask.array.concatenate(arrays, allow_unknown_chunksizes=True)
+
+
+def compute(*delayed: Any) -> tuple[Any, ...]:
+    """Dask's compute; in this process every thread of the scheduler gets one BLAS thread."""
+    import dask
+
+    with one_blas_thread():
+        return tuple(dask.compute(*delayed))
+
+
+def _rows(function: Callable[[Any], Array], n_columns: int, part: Any) -> Array:
+    return function(part) if len(part) else np.empty((0, n_columns))
+
+
+def _parts(X: Any) -> tuple[list[Any], list[int]]:
+    if hasattr(X, "to_dask_array"):
+        parts = list(X.to_delayed())
+        return parts, _lengths(parts)
+    if X.ndim != 2:
+        raise ValueError(f"Expected 2D array, got {X.ndim}D array instead: X has the shape {X.shape}.")
+    parts = X.rechunk({1: -1}).to_delayed().ravel().tolist()
+    known = not any(np.isnan(length) for length in X.chunks[0])
+    return parts, list(X.chunks[0]) if known else _lengths(parts)
+
+
+def _lengths(parts: Sequence[Any]) -> list[int]:
+    import dask
+
+    return list(compute(*(dask.delayed(len)(part) for part in parts)))
+
+
+def _split(y: Any, lengths: list[int]) -> list[Any]:
+    """The targets of each chunk of X."""
+    if y is None:
+        raise ValueError("fit requires y to be passed, but the target y is None: give class labels or real targets.")
+    if is_dask(y):
+        if hasattr(y, "to_dask_array"):
+            parts = list(y.to_delayed())
+            if _lengths(parts) == lengths:
+                return parts
+            y = y.to_dask_array(lengths=True)
+        elif any(np.isnan(length) for length in y.chunks[0]):
+            y = y.compute_chunk_sizes()
+        if y.shape[0] == sum(lengths):
+            columns = [(size,) for size in y.shape[1:]]
+            return list(y.rechunk((tuple(lengths), *columns)).to_delayed().ravel())
+    if len(y) != sum(lengths):
+        raise ValueError(f"Found input variables with inconsistent numbers of samples: {[sum(lengths), len(y)]}")
+    values = np.asarray(y)
+    ends = itertools.accumulate(lengths)
+    return [values[end - length : end] for end, length in zip(ends, lengths, strict=True)]
+
+
+def _take(part: Any, rows: Array) -> Array:
+    return np.asarray(part)[rows]
+
+
+def _statistics(
+    features: Features, X: Any, y: Any, check: Callable[[Any, Any], tuple[Any, Array]], labelled: bool, shift: Array | None
+) -> Statistics:
+    return Statistics.gather(features, [check(X, y)], labelled=labelled, shift=shift)
+
+
+def _add(statistics: Sequence[Statistics]) -> Statistics:
+    total = statistics[0]
+    for other in statistics[1:]:
+        total = total + other
+    return total

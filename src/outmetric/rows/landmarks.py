@@ -1,0 +1,107 @@
+"""Which rows become landmarks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.optimize
+
+from outmetric.foundation import Array, n_points
+from outmetric.kernels import Scalar
+
+# Landmarks are chosen among at most this many rows for each landmark that is wanted.
+CANDIDATES = 5
+CHOICES = ("uniform", "kmeans++", "leverage")
+
+
+def choose(kernel: Scalar, candidates: Any, count: int, how: str, rng: np.random.Generator) -> Array:
+    """Row numbers, sorted, of ``count`` landmarks among the candidates.
+
+    Parameters
+    ----------
+    kernel : Scalar
+        With its bandwidth fixed; for "precomputed" the candidates are their own square kernel matrix.
+    how : "uniform", "kmeans++" or "leverage"
+        At random; each with probability proportional to its squared distance, in the kernel's space, from those chosen before; with
+        probability proportional to its ridge leverage score.
+    """
+    n = n_points(candidates)
+    if count >= n:
+        return np.arange(n)
+    if how == "uniform":
+        return np.sort(rng.choice(n, count, replace=False))
+    columns = _columns(kernel, candidates)
+    if how == "kmeans++":
+        return np.sort(_spread_out(columns, _diagonal(kernel, candidates), count, rng))
+    scores = _leverage_scores(columns, _diagonal(kernel, candidates), count, rng)
+    positive = int(np.sum(scores > 0))
+    chosen = rng.choice(n, min(count, positive), replace=False, p=scores / scores.sum())
+    if positive < count:
+        rest = np.setdiff1d(np.arange(n), chosen)
+        chosen = np.concatenate([chosen, rng.choice(rest, count - positive, replace=False)])
+    return np.sort(chosen)
+
+
+def _columns(kernel: Scalar, candidates: Any) -> Any:
+    """Kernel values between all candidates and some of them."""
+    if kernel.function == "precomputed":
+        return lambda rows: np.asarray(candidates[:, rows], dtype=np.float64)
+    evaluate = kernel.evaluator(candidates, np.float64)
+    return lambda rows: evaluate(candidates[rows]).T
+
+
+def _diagonal(kernel: Scalar, candidates: Any) -> Array:
+    """k(x, x) of each candidate."""
+    if kernel.function == "precomputed":
+        return np.diagonal(candidates).astype(np.float64)
+    if kernel.function in ("rbf", "laplacian", "additive", "chi2"):
+        return np.ones(n_points(candidates))
+    if hasattr(kernel.function, "diag"):  # string kernels, and Gaussian-process kernels of scikit-learn
+        return np.asarray(kernel.function.diag(candidates), dtype=np.float64)
+    step = 1 if callable(kernel.function) else 256  # the squares of small blocks are fast enough
+    parts = [candidates[start : start + step] for start in range(0, n_points(candidates), step)]
+    return np.concatenate([np.diagonal(kernel.cross(part, part)).astype(np.float64) for part in parts])
+
+
+def _spread_out(columns: Any, diagonal: Array, count: int, rng: np.random.Generator) -> Array:
+    """k-means++ in the kernel's space: |x - z|^2 = k(x, x) - 2 k(x, z) + k(z, z)."""
+    chosen = [int(rng.integers(len(diagonal)))]
+    distances = np.full(len(diagonal), np.inf)
+    while True:
+        newest = chosen[-1]
+        to_newest = diagonal - 2 * columns([newest])[:, 0] + diagonal[newest]
+        np.minimum(distances, to_newest.clip(min=0), out=distances)
+        distances[newest] = 0
+        if len(chosen) == count:
+            return np.array(chosen)
+        total = distances.sum()
+        if not total > 0:  # every point coincides with one chosen already
+            rest = np.setdiff1d(np.arange(len(diagonal)), chosen)
+            return np.concatenate([chosen, rng.choice(rest, count - len(chosen), replace=False)])
+        chosen.append(int(rng.choice(len(diagonal), p=distances / total)))
+
+
+def _leverage_scores(columns: Any, diagonal: Array, count: int, rng: np.random.Generator) -> Array:
+    """Ridge leverage scores [K (K + alpha I)^-1]_ii; alpha makes them sum to about count/2.
+
+    K is taken for that of the features of a uniform pilot; what a point has beyond these counts as a direction of its own.
+    """
+    pilot = rng.choice(len(diagonal), count, replace=False)
+    cross = columns(pilot)
+    spectrum, basis = np.linalg.eigh((cross[pilot] + cross[pilot].T) / 2)
+    kept = spectrum > max(0.0, len(spectrum) * np.finfo(np.float64).eps * spectrum[-1])
+    if not kept.any():
+        return np.ones(len(diagonal))  # the pilot knows nothing
+    phi = cross @ (basis[:, kept] / np.sqrt(spectrum[kept]))
+    beyond = (diagonal - np.sum(phi**2, axis=1)).clip(min=0)
+    weights, turn = np.linalg.eigh(phi.T @ phi)
+    weights = weights.clip(min=0)
+
+    def excess(log_ridge: float) -> float:
+        return float(np.sum(weights / (weights + np.exp(log_ridge))) - count / 2)
+
+    low, high = np.log(weights[-1]) - 32, np.log(weights[-1]) + np.log(count) + 1
+    ridge = float(np.exp(scipy.optimize.brentq(excess, low, high) if excess(low) > 0 else low))
+    within = np.sum((phi @ turn) ** 2 / (weights + ridge), axis=1)
+    return np.asarray(within + beyond / (beyond + ridge))

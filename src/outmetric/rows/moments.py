@@ -1,0 +1,128 @@
+"""One pass over the rows: sums of products of features, cell by cell, from which every fit in the features' space follows.
+
+A cell is a class, or a class within a fold. For each, the pass gathers the sum over its rows of v v', where v = (phi(x), 1, extra
+columns): so a moment matrix holds the Gram matrix of the features, their sum, the number of rows, and products with real targets.
+
+Rows come in blocks. They are collected cell by cell until there are enough for a fast product, evaluated in threads, and added in
+double precision in the order of the blocks: the result does not depend on the number of threads, and on the blocks only in its
+round-off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from outmetric.foundation import Array, in_threads, n_points, require_memory, stack
+from outmetric.kernels import Features
+
+# Bytes of one evaluated block, and of all rows that wait for more of their cell.
+BLOCK_BYTES = 2**25
+WAITING_BYTES = 2**28
+# (rows of X, cell of each, extra columns or None)
+Block = tuple[Any, Array, Array | None]
+
+
+def gather(features: Features, blocks: Iterable[Block], n_extra: int = 0) -> dict[int, Array]:
+    """The moment matrix of each cell that occurs, (w, w) with w = features.width + 1 + n_extra, before whitening."""
+    width = features.width + 1 + n_extra
+    row_size = width * features.dtype.itemsize
+    cells: dict[int, Array] = {}
+    for cell, product in in_threads(lambda part: (part[0], _product(features, *part[1:])), collect(blocks, row_size)):
+        if cell not in cells:
+            require_memory(
+                8.0 * width**2,
+                f"Another moment matrix of {width} columns, beside {len(cells)} of other classes or folds,",
+                "fewer landmarks, fewer classes, or fewer folds.",
+            )
+            cells[cell] = np.zeros((width, width))
+        cells[cell] += product
+    return cells
+
+
+def _product(features: Features, X: Any, extra: Array | None) -> Array:
+    columns = features.evaluate(X)
+    if extra is not None:
+        columns.append(extra.astype(features.dtype))
+    block = columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1)
+    constant = features.width
+    others = np.delete(np.arange(block.shape[1] + 1), constant)
+    product = np.empty((len(others) + 1,) * 2, dtype=features.dtype)
+    product[constant, constant] = len(block)
+    product[constant, others] = product[others, constant] = np.ones(len(block), dtype=features.dtype) @ block
+    inner = block.T @ block
+    if len(columns) == 1:
+        product[:constant, :constant] = inner
+    else:
+        product[np.ix_(others, others)] = inner
+    if not np.isfinite(product).all():
+        raise ValueError("the kernel has values that are NaN or infinite, or overflow; rescale the data or change the kernel.")
+    return product
+
+
+def collect(blocks: Iterable[Block], row_size: int) -> Iterator[tuple[int, Any, Array | None]]:
+    """Rows of one cell at a time, as many as make a fast product, in an order that depends on the blocks only.
+
+    ``row_size`` is the number of bytes that a row takes when it is evaluated.
+    """
+    waiting: dict[int, list[tuple[Any, Array | None]]] = {}
+
+    def flush(cell: int) -> tuple[int, Any, Array | None]:
+        parts = waiting.pop(cell)
+        extras = [extra for _, extra in parts if extra is not None]
+        return cell, stack([X for X, _ in parts]), np.concatenate(extras) if extras else None
+
+    seen: set[int] = set()
+    for X, codes, extra in blocks:
+        n = n_points(X)
+        present = np.unique(codes).tolist()
+        seen.update(present)
+        row_bytes = 8.0 * (X.shape[1] if getattr(X, "ndim", 1) == 2 else 1)
+        enough = int(max(64, min(BLOCK_BYTES / row_size, WAITING_BYTES / (row_bytes * len(seen)))))
+        order = np.argsort(codes, kind="stable")
+        ends = np.searchsorted(codes[order], present, side="right")
+        for cell, start, end in zip(present, [0, *ends[:-1]], ends, strict=True):
+            for begin in range(start, end, enough):
+                rows = order[begin : min(end, begin + enough)]
+                parts = waiting.setdefault(cell, [])
+                parts.append((X if len(rows) == n else X[rows], None if extra is None else extra[rows]))
+                if sum(n_points(part) for part, _ in parts) >= enough:
+                    yield flush(cell)
+    for cell in sorted(waiting):
+        yield flush(cell)
+
+
+def blocks_of(X: Any, codes: Array, extra: Array | None = None, rows: int = 2**16) -> Iterator[Block]:
+    """Consecutive rows of data that can be indexed."""
+    for start in range(0, n_points(X), rows):
+        part = slice(start, start + rows)
+        yield X[part], codes[part], None if extra is None else extra[part]
+
+
+def similarity_laplacian(features: Features, X: Any, similarity: Any, rows: int = 4096) -> Array:
+    """Phi'Delta Phi for a dense or sparse (n, n) similarity, its entries summed block by block.
+
+    A sparse similarity asks for the features of those rows only that the block is similar to; a dense one is larger than the
+    features of all rows, so these are held.
+    """
+    n = n_points(X)
+    degrees = np.asarray(similarity.sum(axis=1)).ravel()
+    sparse = scipy.sparse.issparse(similarity)
+    held = None if sparse else np.concatenate([features.features(X[start : start + rows]) for start in range(0, n, rows)])
+    total = np.zeros((features.rank, features.rank))
+    for start in range(0, n, rows):
+        part = slice(start, start + rows)
+        own = features.features(X[part]) if held is None else held[part]
+        total += (degrees[part, None] * own).T @ own
+        if held is not None:
+            total -= own.T @ (similarity[part] @ held)
+            continue
+        block = similarity[part].tocsc()
+        others = np.flatnonzero(np.diff(block.indptr))
+        for begin in range(0, len(others), rows):
+            some = others[begin : begin + rows]
+            total -= own.T @ (block[:, some] @ features.features(X[some]))
+    return (total + total.T) / 2

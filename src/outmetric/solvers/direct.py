@@ -1,0 +1,181 @@
+"""Solvers that factorise: one reduction to tridiagonal form for all iterations, or a Cholesky factorisation in each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+from scipy.linalg import lapack
+from scipy.sparse.linalg import LinearOperator
+
+from outmetric.foundation import Array, check_psd, psd_tolerance, require_memory
+from outmetric.kernels import GramOperator, Kronecker
+from outmetric.problem import Coupling
+from outmetric.solvers.solution import IllConditionedError, SampleSolver, Solution
+
+
+@dataclass(frozen=True, eq=False)
+class Tridiagonal:
+    """A symmetric matrix W = Q T Q' with T tridiagonal and Q a product of reflectors.
+
+    Every (I + b W)^-1 then costs O(n), as with an eigendecomposition, at less than half its price: eigenvectors are never needed.
+    """
+
+    reflectors: Array
+    scales: Array
+    diagonal: Array
+    off_diagonal: Array
+
+    @classmethod
+    def reduce(cls, matrix: Array) -> Tridiagonal:
+        """Reduce a symmetric matrix, which is overwritten."""
+        n = len(matrix)
+        if n == 1:
+            return cls(np.empty((0, 0)), np.empty(0), matrix[0].copy(), np.empty(0))
+        work = int(lapack.dsytrd_lwork(n, lower=1)[0])
+        reduced, diagonal, off_diagonal, scales, _ = lapack.dsytrd(matrix.T, lower=1, lwork=work, overwrite_a=1)
+        # The reflectors lie below the first subdiagonal; LAPACK's product wants them as an array of their own. They are moved up
+        # column by column within the memory they have, which saves a third (n, n) array.
+        memory = reduced.reshape(-1, order="F")
+        for column in range(n - 1):
+            memory[column * (n - 1) : (column + 1) * (n - 1)] = memory[column * n + 1 : (column + 1) * n]
+        reflectors = memory[: (n - 1) ** 2].reshape(n - 1, n - 1, order="F")
+        return cls(reflectors, scales, diagonal, off_diagonal)
+
+    def extreme_eigenvalues(self) -> tuple[float, float]:
+        n = len(self.diagonal)
+        ends = [
+            scipy.linalg.eigh_tridiagonal(self.diagonal, self.off_diagonal, True, select="i", select_range=(k, k))[0]
+            for k in (0, n - 1)
+        ]
+        return float(ends[0]), float(ends[1])
+
+    def rotate(self, vectors: Array, *, back: bool = False) -> Array:
+        """Q' X, or Q X with ``back``."""
+        if not len(self.scales):
+            return vectors
+        rest = np.asfortranarray(vectors[1:])
+        side = "N" if back else "T"
+        work = int(lapack.dormqr("L", side, self.reflectors, self.scales, rest, lwork=-1)[1][0])
+        rotated = lapack.dormqr("L", side, self.reflectors, self.scales, rest, lwork=work)[0]
+        return np.concatenate([vectors[:1], rotated])
+
+    def multiply(self, vectors: Array) -> Array:
+        """T X."""
+        product = self.diagonal[:, None] * vectors
+        product[:-1] += self.off_diagonal[:, None] * vectors[1:]
+        product[1:] += self.off_diagonal[:, None] * vectors[:-1]
+        return product
+
+    def solve_shifted(self, vectors: Array, shifts: Array, factors: Array) -> Array:
+        """Column k of the result solves (shifts[k] I + factors[k] W) x = vectors[:, k]."""
+        return self.rotate(self.solve_rotated(self.rotate(vectors), shifts, factors), back=True)
+
+    def solve_rotated(self, vectors: Array, shifts: Array, factors: Array) -> Array:
+        """Column k of the result solves (shifts[k] I + factors[k] T) x = vectors[:, k]."""
+        solved = np.empty_like(vectors)
+        for k, (shift, factor) in enumerate(zip(shifts, factors, strict=True)):
+            diagonal = shift + factor * self.diagonal
+            *_, column, info = lapack.dptsv(diagonal, factor * self.off_diagonal, vectors[:, k : k + 1])
+            if info > 0:
+                raise IllConditionedError(f"shift {shift:.3g} + {factor:.3g} W is not positive definite")
+            solved[:, k] = column[:, 0]
+        return solved
+
+
+class Spectral(SampleSolver):
+    """Separable kernels, by one tridiagonalisation for all iterations; afterwards a step costs O(n m^2).
+
+    With W = R' K R and L B L' = U diag(b) U', column k of Z U solves (I + b_k W) z = (lambda R^-1 Y L' U)_k.
+    """
+
+    name = "spectral"
+
+    def __init__(self, gram: GramOperator, coupling: Coupling, targets: Array) -> None:
+        super().__init__(gram, coupling, targets)
+        factors = gram.kronecker_factors()
+        if factors is None or isinstance(factors[0], LinearOperator):
+            raise ValueError("solver='spectral' needs a separable kernel k(x, x') B held in memory; use 'auto', 'dense' or 'cg'.")
+        self.output_matrix = factors[1]
+        self.system = whitened_gram(factors[0], coupling, "the kernel matrix")
+        self.rotated_targets = self.system.rotate(self.whitened_targets)
+
+    def solve(self, metric_factor: Array, output_matrix: Array | None = None, start: Solution | None = None) -> Solution:
+        output_matrix = self.output_matrix if output_matrix is None else output_matrix
+        spectrum, basis = scipy.linalg.eigh(metric_factor @ output_matrix @ metric_factor.T)
+        spectrum = spectrum.clip(min=0)  # L B L' is semi-definite by construction; this cuts round-off only
+        turned = metric_factor.T @ basis
+        columns = self.system.solve_rotated(self.rotated_targets @ turned, np.ones(len(spectrum)), spectrum)
+        energy = turned @ (columns.T @ self.system.multiply(columns)) @ turned.T
+        whitened = columns @ basis.T
+        return Solution(
+            coordinates=whitened,
+            metric_factor=metric_factor,
+            scatter=self._scatter(np.linalg.solve(metric_factor, whitened.T).T),
+            squared_norm=float(np.vdot(output_matrix, energy)),
+            energy=energy,
+        )
+
+    def coefficients(self, solution: Solution) -> Array:
+        return self.coupling.factor(self.system.rotate(solution.coordinates, back=True) @ solution.metric_factor)
+
+
+class Dense(SampleSolver):
+    """Any kernel with few unknowns, by a Cholesky factorisation of the whole (n m, n m) system in every step."""
+
+    name = "dense"
+
+    def __init__(self, gram: GramOperator, coupling: Coupling, targets: Array) -> None:
+        super().__init__(gram, coupling, targets)
+        n, _, m = gram.shape
+        require_memory(3 * 8.0 * (n * m) ** 2, f"solver='dense' with {n} samples and {m} outputs", "use solver='cg'.")
+        factors = gram.kronecker_factors()
+        if factors is not None:
+            sample = Kronecker(factors[0], np.eye(1)).to_dense()
+            self.whitened_gram = coupling.sandwich(sample)
+        else:
+            half = coupling.factor(gram.to_dense().reshape(n, -1), transpose=True).reshape(n * m, n * m).T
+            self.whitened_gram = coupling.factor(half.reshape(n, -1), transpose=True).reshape(n * m, n * m).T
+        check_psd(gram.to_dense() if factors is None else sample, "the kernel matrix")
+
+    def solve(self, metric_factor: Array, output_matrix: Array | None = None, start: Solution | None = None) -> Solution:
+        operator = self._operator(output_matrix)
+        factors = operator.kronecker_factors()
+        n, _, m = operator.shape
+        if factors is not None:
+            matrix = np.kron(self.whitened_gram, metric_factor @ factors[1] @ metric_factor.T)
+        else:
+            blocks = self.whitened_gram.reshape(n, m, n, m)
+            matrix = np.einsum("ka,iajb,lb->ikjl", metric_factor, blocks, metric_factor, optimize=True).reshape(n * m, n * m)
+        matrix[np.diag_indices_from(matrix)] += 1
+        try:
+            factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True)
+        except np.linalg.LinAlgError as error:
+            raise IllConditionedError(str(error)) from error
+        whitened = scipy.linalg.cho_solve(factor, (self.whitened_targets @ metric_factor.T).ravel()).reshape(n, m)
+        coefficients = self.coupling.factor(whitened @ metric_factor)
+        return Solution(
+            coordinates=coefficients,
+            metric_factor=metric_factor,
+            scatter=self._scatter(np.linalg.solve(metric_factor, whitened.T).T),
+            squared_norm=float(np.vdot(coefficients, operator.apply(coefficients))),
+            energy=_energy(operator, coefficients),
+        )
+
+    def coefficients(self, solution: Solution) -> Array:
+        return solution.coordinates
+
+
+def whitened_gram(gram: Array, coupling: Coupling, name: str) -> Tridiagonal:
+    """R' K R in tridiagonal form; it has the inertia of K, so K is tested for semi-definiteness on the way."""
+    system = Tridiagonal.reduce(coupling.sandwich(np.asarray(gram, dtype=np.float64)))
+    smallest, largest = system.extreme_eigenvalues()
+    if smallest < -psd_tolerance(gram.dtype) * abs(largest):
+        check_psd(gram, name)  # speaks of K itself, and may find its own eigenvalues within round-off
+    return system
+
+
+def _energy(operator: GramOperator, coefficients: Array) -> Array | None:
+    factors = operator.kronecker_factors()
+    return None if factors is None else np.asarray(coefficients.T @ (factors[0] @ coefficients))

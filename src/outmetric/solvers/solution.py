@@ -1,0 +1,171 @@
+"""The coefficient step of both models: for a fixed metric, the exact minimiser over f.
+
+The problem: given the Gram operator, the coupling P = R R', targets Y and the metric A = L'L, find C with
+
+    C + P gram(C) A = lambda Y A.                                       (eq:solution_c_general, eq:specialized_form_solve_C_1)
+
+In the whitened residual Z, with C = R Z L, it is symmetric with all eigenvalues >= 1 and needs no (pseudo-)inverse:
+
+    Z + R' gram(R Z L) L' = lambda R^-1 Y L' .
+
+Model 2 is the case L = I with the operator C -> K C B. Three solvers, one face: the constructor prepares what survives the
+iterations, ``solve`` returns a `Solution` for given factors, ``coefficients`` computes C from it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar
+
+import numpy as np
+
+from outmetric.foundation import Array
+from outmetric.kernels import GramOperator, Kronecker
+from outmetric.problem import Coupling, Terms, coefficient_residual, map_terms, residual_scatter
+
+
+class Status(Enum):
+    """How a fit ended; the value is advice for a person."""
+
+    CONVERGED = "the optimality measure is below tol."
+    ITERATION_LIMIT = "max_iter was reached before tol; raise max_iter or tol."
+    STALLED = (
+        "round-off ends all progress before tol is reached, so the result may be far from the optimum. Standardise the features; "
+        "are some points, groups or bounds apart by many orders of magnitude?"
+    )
+    DIVERGED = (
+        "the objective falls without bound, as the paper's model 1 does wherever the kernel can fit the targets; "
+        "the last bounded iterate was kept. Set metric_ridge > 0."
+    )
+    ILL_CONDITIONED = (
+        "round-off spoils the solution at these weights and this scale of the kernel, so the result is not exact. "
+        "Standardise the features or rescale the kernel, lower regression_weight and collocation_weight, or raise metric_ridge."
+    )
+
+
+class IllConditionedError(np.linalg.LinAlgError):
+    """A coefficient step lost positive definiteness to round-off."""
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The result of one coefficient step.
+
+    Attributes
+    ----------
+    coordinates : array of shape (n, m)
+        The solution in the solver's own basis; `Solver.coefficients` computes C from it.
+    metric_factor : array of shape (m, m)
+        The L it was solved for.
+    scatter : array of shape (m, m)
+        M(F), the residual scatter.
+    squared_norm : float
+        |f|^2 = <C, gram(C)>.
+    energy : array of shape (m, m) or None
+        C'K C, for separable kernels.
+    outputs : array of shape (n, m) or None
+        F, where it was computed by its definition.
+    image : array of shape (n, m) or None
+        W X, which the next step of an iterative solver can begin with.
+    iterations : int
+        1 for direct solvers.
+    residual, relative_residual : float
+        Norm of what is left of the whitened equation, and the same divided by that of its right-hand side. Direct solvers say 0;
+        `Solver.evaluate` measures it.
+    """
+
+    coordinates: Array
+    metric_factor: Array
+    scatter: Array
+    squared_norm: float
+    energy: Array | None
+    outputs: Array | None = None
+    image: Array | None = None
+    iterations: int = 1
+    residual: float = 0.0
+    relative_residual: float = 0.0
+
+
+class Solver(ABC):
+    """A prepared coefficient step: data, weights and targets fixed; metric (and output matrix) still free."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def solve(self, metric_factor: Array, output_matrix: Array | None = None, start: Solution | None = None) -> Solution:
+        """The step for metric factor L; ``output_matrix`` replaces that of a separable kernel (model 2).
+
+        ``start`` is a solution for nearby factors, for solvers that can begin there.
+        """
+
+    def identity_energy(self, n_outputs: int) -> Array | None:
+        """C'K C of the map with L = I and B = I, for separable kernels."""
+        return self.solve(np.eye(n_outputs), np.eye(n_outputs)).energy
+
+    @abstractmethod
+    def coefficients(self, solution: Solution) -> Array:
+        """C, with one row for each point that the map is made of."""
+
+    @abstractmethod
+    def evaluate(self, coefficients: Array, metric_factor: Array, output_matrix: Array | None = None) -> Solution:
+        """The solution's quantities by their definitions, for any coefficients: what a certificate may rest on."""
+
+    @abstractmethod
+    def terms(self, evaluated: Solution, output_matrix: Array | None, penalty: float) -> Terms:
+        """The terms of the objective for what `evaluate` returned, beside ``penalty``, the one of the factors alone."""
+
+
+class SampleSolver(Solver):
+    """A solver whose unknowns belong to the training samples."""
+
+    def __init__(self, gram: GramOperator, coupling: Coupling, targets: Array) -> None:
+        self.gram = gram
+        self.coupling = coupling
+        self.targets = targets
+        self.whitened_targets = coupling.regression_weight * coupling.solve_factor(targets)
+        # M(F) = (F - Y*)' P (F - Y*) + floor, with Y* = lambda P^-1 Y and floor = 2 gamma lambda Y' P^-1 Delta Y: the residual
+        # no map can avoid, since targets of similar samples differ. Zero for class targets; so written M never cancels.
+        pull = coupling.solve_factor(coupling.laplacian(targets))
+        floor = 2 * coupling.collocation_weight * self.whitened_targets.T @ pull
+        self.scatter_floor = (floor + floor.T) / 2
+
+    def evaluate(self, coefficients: Array, metric_factor: Array, output_matrix: Array | None = None) -> Solution:
+        operator = self._operator(output_matrix)
+        factors = operator.kronecker_factors()
+        if factors is None:
+            outputs, energy = operator.apply(coefficients), None
+        else:
+            features = np.asarray(factors[0] @ coefficients)
+            outputs, energy = features @ factors[1], coefficients.T @ features
+        left = coefficient_residual(coefficients, metric_factor, outputs, self.targets, self.coupling)
+        # In X = R^-1 C the equation reads X A^-1 + R' gram(R X) = lambda R^-1 Y.
+        residual = np.linalg.norm(self.coupling.solve_factor(np.linalg.solve(metric_factor.T @ metric_factor, left.T).T))
+        return Solution(
+            coordinates=coefficients,
+            metric_factor=metric_factor,
+            scatter=residual_scatter(outputs, self.targets, self.coupling),
+            squared_norm=float(np.vdot(coefficients, outputs)),
+            energy=energy,
+            outputs=outputs,
+            residual=float(residual),
+            relative_residual=float(residual / (np.linalg.norm(self.whitened_targets) or 1.0)),
+        )
+
+    def terms(self, evaluated: Solution, output_matrix: Array | None, penalty: float) -> Terms:
+        assert evaluated.outputs is not None
+        factor = evaluated.metric_factor
+        return map_terms(evaluated.coordinates, factor, evaluated.outputs, self.targets, self.coupling, penalty)
+
+    def _operator(self, output_matrix: Array | None) -> GramOperator:
+        if output_matrix is None:
+            return self.gram
+        factors = self.gram.kronecker_factors()
+        if factors is None:
+            raise TypeError("only a separable kernel k(x, x') B has an output matrix to replace.")
+        return Kronecker(factors[0], output_matrix)
+
+    def _scatter(self, residual: Array) -> Array:
+        """M from the whitened residual R'(Y* - F)."""
+        return residual.T @ residual + self.scatter_floor

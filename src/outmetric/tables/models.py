@@ -1,0 +1,298 @@
+"""Models of tables: how one is fitted to a DataFrame, and what a fitted one knows of the rows that it was learned from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import KFold, ParameterGrid
+from sklearn.neighbors import KNeighborsRegressor, NearestNeighbors
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+
+from outmetric.choosing import FINE, MetricClassifier, MetricSearchCV
+from outmetric.columns import Columns, TableError, align, table_encoder
+from outmetric.estimators import FixedKernelMetric, LearnedKernelMetric, listed
+from outmetric.foundation import Array, Tell
+
+Kind = Literal["auto", "fixed", "learned"]
+METRICS: Mapping[str, Any] = {"auto": LearnedKernelMetric, "fixed": FixedKernelMetric, "learned": LearnedKernelMetric}
+NEIGHBOURS = (1, 3, 5, 9, 15, 25)
+# What --tune tries; what is set by hand is left alone.
+GRIDS = {"fixed": {**FINE, "metric_ridge": [0.3, 3.0]}, "learned": FINE}
+# For real targets, which need a fit for each candidate and fold.
+REAL_GRID = {
+    "bandwidth": ["0.5*median", "1*median", "2*median"],
+    "regression_weight": [0.03, 0.3, 3.0],
+    "collocation_weight": [0.0],
+}
+FOLDS = 5
+# With more rows than this the metric is made of landmarks: settings are compared many times.
+MANY_SAMPLES, LANDMARKS = 2000, 1000
+
+
+@dataclass(frozen=True, eq=False)
+class TableModel:
+    """A fitted model together with the table that it was learned from.
+
+    Attributes
+    ----------
+    columns : Columns
+        What of a table it uses.
+    estimator : fitted estimator
+        Predicts.
+    mapping : fitted estimator
+        Maps; often the same.
+    names : array of shape (n,)
+        Of the rows it was learned from: an identifier, or their numbers, from 1.
+    targets : array of shape (n,)
+        Their classes or real targets.
+    coordinates : array of shape (n, m)
+        Where they are; Euclidean distance there is the learned metric.
+    score, scoring : float, str
+        How well it did in cross-validation, on the best of what was tried, and what that is.
+    """
+
+    columns: Columns = field(repr=False)
+    estimator: Any
+    mapping: Any = field(repr=False)
+    names: Array = field(repr=False)
+    targets: Array = field(repr=False)
+    coordinates: Array = field(repr=False)
+    score: float
+    scoring: str
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.columns, Columns) and hasattr(self.estimator, "predict") and hasattr(self.mapping, "transform")):
+            raise ValueError("a model of a table needs columns, an estimator that predicts and one that maps")
+        if self.coordinates.ndim != 2 or not len(self.names) == len(self.targets) == len(self.coordinates):
+            raise ValueError("names, targets and coordinates of the rows do not fit together")
+
+    def transform(self, frame: Any, source: str = "the table") -> Array:
+        """Coordinates of the rows of a table that has the same columns, in any order."""
+        return np.asarray(self.mapping.transform(align(frame, self.columns, source=source)))
+
+    def predict(self, frame: Any, source: str = "the table") -> Array:
+        """Class, or real target, of each row."""
+        return np.asarray(self.estimator.predict(align(frame, self.columns, source=source))).reshape(len(frame))
+
+    def predict_proba(self, frame: Any, source: str = "the table") -> Array:
+        """Probabilities of the classes, in the order of `classes`."""
+        if not self.columns.classes:
+            raise TableError(f"the target {self.columns.target} is a number; it has no probabilities.")
+        return np.asarray(self.estimator.predict_proba(align(frame, self.columns, source=source)))
+
+    @property
+    def classes(self) -> Array | None:
+        """None for real targets."""
+        return self.estimator.classes_ if self.columns.classes else None
+
+    def neighbors(self, coordinates: Array, k: int) -> tuple[Array, Array]:
+        """Distances and numbers of the k nearest rows that the model was learned from, nearest first; arrays of shape (n, k)."""
+        if not 1 <= k <= len(self.coordinates):
+            raise TableError(f"the model was learned from {len(self.coordinates)} rows; {k} neighbours cannot be had.")
+        distances, rows = self._index.kneighbors(coordinates, n_neighbors=k)
+        return distances, rows
+
+    @cached_property
+    def _index(self) -> NearestNeighbors:
+        return NearestNeighbors().fit(self.coordinates)
+
+    def row_names(self, frame: Any) -> tuple[str, Array]:
+        """How the rows of a table are called, and by which column: by the identifier if they have it, else by number."""
+        identifier = self.columns.identifier
+        if identifier is None or identifier not in frame.columns:
+            return "row", np.arange(1, len(frame) + 1)
+        return identifier, _names(frame[identifier])
+
+    def row(self, name: str) -> Array:
+        """Coordinates of the row of this name."""
+        found = np.flatnonzero(self.names.astype(str) == name)
+        if not len(found):
+            raise TableError(f"{name!r} is neither a file nor the name of a row that the model was learned from.")
+        return np.asarray(self.coordinates[found[0]])
+
+    def example(self) -> Any:
+        """A table of one row with the right kinds of columns."""
+        import pandas as pd
+
+        return pd.DataFrame({name: [0.0 if kind == "number" else ""] for name, kind in self.columns.kinds_by_name.items()})
+
+    def facts(self) -> dict[str, Any]:
+        """What there is to say about the model, for people and programs."""
+        found: dict[str, Any] = {
+            "model": type(self.estimator).__name__,
+            "target": self.columns.target,
+            "rows": len(self.coordinates),
+            "components": self.coordinates.shape[1],
+            "features": self.columns.kinds_by_name,
+            f"cross-validated {self.scoring}": self.score,
+        }
+        if self.columns.identifier is not None:
+            found["identifier"] = self.columns.identifier
+        if self.classes is not None:
+            labels, counts = np.unique(self.targets, return_counts=True)
+            found["classes"] = dict(zip(labels.astype(str).tolist(), counts.tolist(), strict=True))
+        return found
+
+    def summary(self) -> str:
+        """The same as text, with what the estimators say of themselves."""
+        lines = [f"{name}: {listed(value) if isinstance(value, dict) else value}" for name, value in self.facts().items()]
+        best = getattr(self.estimator, "best_estimator_", self.estimator)
+        metric = next(step for step in reversed(dict(best.steps).values()) if hasattr(step, "metric_"))
+        own = [self.estimator.summary()] if hasattr(self.estimator, "summary") else []
+        return "\n\n".join(["\n".join(lines), *own, metric.summary()])
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A fitted model, and whether an interrupt ended the search for it."""
+
+    model: TableModel
+    interrupted: bool
+
+
+def fit_table(
+    frame: Any,
+    columns: Columns,
+    *,
+    kind: Kind = "auto",
+    tune: bool = False,
+    settings: Mapping[str, Any] | None = None,
+    time_budget: float | None = None,
+    seed: int = 0,
+    n_jobs: int | None = None,
+    tell: Tell | None = None,
+    keep_best: bool = False,
+    source: str = "the table",
+) -> Outcome:
+    """Learn from a table.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    columns : Columns
+        From `check_columns`.
+    kind : "auto", "fixed" or "learned"
+        "auto" is `MetricClassifier` for classes, which chooses everything, and model 2, tuned, for real targets.
+    tune : bool
+        Choose bandwidth and weights by cross-validation.
+    settings : dict, optional
+        Parameters of the metric.
+    time_budget : float, optional
+        Seconds after which `MetricClassifier` tries nothing more.
+    seed : int
+        For all that is random.
+    n_jobs : int, optional
+    tell : function (done, total, text), optional
+        Hears of progress.
+    keep_best : bool
+        After an interrupt go on with the best that was found; without it, or if nothing was found yet, KeyboardInterrupt goes on.
+    source : str
+        What messages call the table.
+    """
+    X, y = align(frame, columns, source=source), columns.targets(frame)
+    tell = tell or (lambda done, total, text: None)
+    if kind == "auto" and columns.classes:
+        if settings or tune:
+            raise TableError("the automatic model chooses all settings itself; for --tune and --set take --model learned or fixed.")
+        search: Any = MetricClassifier(time_budget=time_budget, random_state=seed, n_jobs=n_jobs, verbose=tell)
+        interrupted = _fit(search, X, y, tell, keep_best)
+        estimator, mapping, score = search.set_params(verbose=False), search, search.best_score_
+    else:
+        pipeline = _pipeline(X, kind, settings or {}, seed)
+        tried = (GRIDS[kind] if columns.classes else REAL_GRID) if tune or kind == "auto" else {}
+        grid = {f"metric__{name}": values for name, values in tried.items() if name not in (settings or {})}
+        if columns.classes:
+            search = MetricSearchCV(pipeline, grid, cv=_folds(y), n_jobs=n_jobs, verbose=tell)
+            interrupted = _fit(search, X, y, tell, keep_best)
+            estimator, mapping, score = search.set_params(verbose=False), search, search.best_score_
+        else:
+            estimator, score, interrupted = _fit_real(pipeline, grid, X, y, seed, tell, keep_best)
+            mapping = estimator[:-1]
+    names = np.arange(1, len(X) + 1) if columns.identifier is None else _names(frame[columns.identifier])
+    coordinates = np.asarray(mapping.transform(X), dtype=np.float64)
+    scoring = "log-likelihood per row" if columns.classes else "R2"
+    return Outcome(TableModel(columns, estimator, mapping, names, y, coordinates, float(score), scoring), interrupted)
+
+
+def _pipeline(X: Any, kind: str, settings: Mapping[str, Any], seed: int) -> Pipeline:
+    """Preparations and a metric."""
+    metric = METRICS[kind](random_state=seed)
+    unknown = [name for name in settings if name not in metric.get_params()]
+    if unknown:
+        raise TableError(f"{type(metric).__name__} has no setting {unknown[0]!r}; it has {', '.join(metric.get_params())}.")
+    metric.set_params(**settings)
+    if len(X) > MANY_SAMPLES and metric.solver == "auto" and metric.n_landmarks is None:
+        metric.set_params(n_landmarks=LANDMARKS)
+    return Pipeline([("encode", table_encoder(X)), ("scale", StandardScaler()), ("metric", metric)])
+
+
+def _fit(search: Any, X: Any, y: Array, tell: Tell, keep_best: bool) -> bool:
+    """Whether it was interrupted, but could be finished."""
+    try:
+        search.fit(X, y)
+    except KeyboardInterrupt:
+        if not keep_best:
+            raise
+        tell(1, 1, "fitting the best so far; Ctrl-C again gives up")
+        try:
+            search.finish(X, y)
+        except NotFittedError:
+            raise KeyboardInterrupt from None
+        return True
+    return False
+
+
+def _fit_real(
+    pipeline: Pipeline, grid: Mapping[str, Any], X: Any, y: Array, seed: int, tell: Tell, keep_best: bool
+) -> tuple[Pipeline, float, bool]:
+    """Metric and number of neighbours with the least cross-validated error; its R2; and whether an interrupt ended the search."""
+    folds = list(KFold(min(FOLDS, len(X)), shuffle=True, random_state=seed).split(X))
+    counts = [count for count in NEIGHBOURS if count <= min(len(train) for train, _ in folds)]
+    candidates = list(ParameterGrid(grid))
+    errors = np.full((len(candidates), len(counts)), np.inf)
+    interrupted = False
+    try:
+        for number, params in enumerate(candidates):
+            tell(number, len(candidates), "settings compared")
+            candidate = clone(pipeline).set_params(**params)
+            errors[number] = np.mean([_errors(candidate, X, y, train, test, counts) for train, test in folds], axis=0)
+    except KeyboardInterrupt:
+        if not keep_best or np.isinf(errors).all():
+            raise
+        interrupted = True
+    best, place = np.unravel_index(errors.argmin(), errors.shape)
+    score = float(1 - errors[best, place] / y.var())
+    chosen = Pipeline([*clone(pipeline).set_params(**candidates[best]).steps, ("vote", KNeighborsRegressor(counts[place]))])
+    try:
+        return chosen.fit(X, y[:, None]), score, interrupted  # one column: also whole numbers are real targets
+    except KeyboardInterrupt:
+        if not keep_best:
+            raise
+        return chosen.fit(X, y[:, None]), score, True
+
+
+def _errors(pipeline: Pipeline, X: Any, y: Array, train: Array, test: Array, counts: list[int]) -> list[float]:
+    """Mean squared errors of one fold for each number of neighbours."""
+    mapped = pipeline.fit_transform(X.iloc[train], y[train, None])
+    new = pipeline.transform(X.iloc[test])
+    return [float(np.mean((KNeighborsRegressor(k).fit(mapped, y[train]).predict(new) - y[test]) ** 2)) for k in counts]
+
+
+def _folds(y: Array) -> int:
+    smallest, counts = np.unique(y, return_counts=True)
+    if counts.min() < 2:
+        raise TableError(f"the class {smallest[counts.argmin()]} has one row only; to compare settings each class needs two.")
+    return int(min(FOLDS, counts.min()))
+
+
+def _names(column: Any) -> Array:
+    """As text, nothing for what is missing."""
+    missing = column.isna()
+    return np.asarray(["" if gap else str(value) for value, gap in zip(column.tolist(), missing, strict=True)], dtype=str)
