@@ -162,7 +162,7 @@ class TestMetric:
         np.testing.assert_allclose(maps[2], maps[1], atol=1e-5)
 
     def test_the_random_state_draws_the_points_of_the_median(self, model, monkeypatch):
-        monkeypatch.setattr("outmetric.kernels.scalar.MEDIAN_POINTS", 20)
+        monkeypatch.setattr("outmetric.kernels.vectors.MEDIAN_POINTS", 20)
         X, y = points(60), np.arange(60) % 2
         found = [model(random_state=seed).fit(X, y).bandwidth_ for seed in (0, 0, 1)]
         assert found[0] == found[1] != found[2]

@@ -19,7 +19,6 @@ from outmetric.choosing.rivals import NEIGHBOURS
 from outmetric.datasets import load_uci
 from outmetric.kernels import Diagonal, Precomputed, Scalar, Separable, Spectrum, WeightedDegree, strings
 from outmetric.paper.protocol import Trial, split
-from outmetric.rows import landmarks
 
 
 def random_strings(n, size, alphabet="ACGT", seed=0):
@@ -204,7 +203,7 @@ def test_landmarks_of_strings(how):
 
 def test_landmarks_see_k_of_x_and_x_at_once(monkeypatch):
     monkeypatch.setattr(Spectrum, "__call__", None)
-    np.testing.assert_allclose(landmarks._diagonal(Scalar(Spectrum(2, normalize=False)), ["abab", "abc"]), [5, 2])
+    np.testing.assert_allclose(Scalar(Spectrum(2, normalize=False)).diagonal(["abab", "abc"]), [5, 2])
 
 
 def test_functions_may_say_that_they_take_samples():

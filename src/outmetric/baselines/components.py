@@ -15,7 +15,7 @@ import numpy as np
 import scipy.linalg
 
 from outmetric.foundation import Array, n_points, psd_tolerance, require_memory, require_psd
-from outmetric.kernels import Scalar
+from outmetric.kernels import ScalarKernel
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,12 +36,12 @@ class KernelComponents:
     coordinates: Array
 
 
-def kernel_components(scalar: Scalar, points: Any, n_components: int | float | None, negligible: float) -> KernelComponents:
+def kernel_components(scalar: ScalarKernel, points: Any, n_components: int | float | None, negligible: float) -> KernelComponents:
     """The kernel principal components of the training points.
 
     Parameters
     ----------
-    scalar : Scalar
+    scalar : ScalarKernel
     points : training points
     n_components : int, float or None
         How many; or, between 0 and 1, as many as have this share of the variance. In any case only those whose variance, relative

@@ -115,7 +115,7 @@ class KernelSpace(KernelTransformer, Baseline):
         kernel = self._declared_kernel().resolve(points, rng)
         (scalar,) = kernel.scalars
         components = kernel_components(scalar, points, self.n_components, self._negligible)
-        self.bandwidth_ = scalar.bandwidth if scalar.has_bandwidth else None
+        self.bandwidth_ = scalar.settings["bandwidth"] if scalar.has_bandwidth else None
         kept = self._kept(points)
 
         def measure(factor: Array) -> Metric:

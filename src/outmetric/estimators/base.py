@@ -178,7 +178,7 @@ class KernelTransformer(MetricTransformer):
 def _in_words(kernel: MatrixKernel) -> str:
     parts = []
     for scalar in kernel.scalars:
-        given = dict(scalar.params or {}) | ({"bandwidth": scalar.bandwidth} if scalar.has_bandwidth else {})
+        given = scalar.settings
         parts.append(scalar.name + (f" ({settings(given)})" if given else ""))
     if isinstance(kernel, Separable):
         return parts[0]

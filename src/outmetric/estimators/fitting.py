@@ -615,7 +615,7 @@ def as_used(name: str, given: Any, used: float) -> str:
 
 
 def _bandwidth(kernel: MatrixKernel) -> Any:
-    bandwidths = [scalar.bandwidth for scalar in kernel.scalars if scalar.has_bandwidth]
+    bandwidths = [scalar.settings["bandwidth"] for scalar in kernel.scalars if scalar.has_bandwidth]
     if not bandwidths:
         return None
     return bandwidths[0] if len(bandwidths) == 1 else np.array(bandwidths)

@@ -1,13 +1,16 @@
 """What makes points comparable: scalar kernels, matrix-valued kernels, their Gram operators and Nystroem features."""
 
 from outmetric.foundation import check_psd
+from outmetric.kernels import functions, pairwise, vectors  # noqa: F401  (enter their kernels into the registry)
+from outmetric.kernels.base import KERNELS, ScalarKernel, Takes, median_factor, register
 from outmetric.kernels.matrix import Callable, Diagonal, MatrixKernel, Precomputed, Separable, Sum
 from outmetric.kernels.nystroem import Features, Landmarks
 from outmetric.kernels.operators import BlockDiagonal, GramOperator, Kronecker, SampleGram, row_blocks
-from outmetric.kernels.scalar import Scalar, Takes, median_distance, median_factor
+from outmetric.kernels.scalar import Scalar, as_scalar
 from outmetric.kernels.strings import Spectrum, WeightedDegree
 
 __all__ = [
+    "KERNELS",
     "BlockDiagonal",
     "Callable",
     "Diagonal",
@@ -19,13 +22,15 @@ __all__ = [
     "Precomputed",
     "SampleGram",
     "Scalar",
+    "ScalarKernel",
     "Separable",
     "Spectrum",
     "Sum",
     "Takes",
     "WeightedDegree",
+    "as_scalar",
     "check_psd",
-    "median_distance",
     "median_factor",
+    "register",
     "row_blocks",
 ]

@@ -1,10 +1,10 @@
 """Matrix-valued kernels, K(x, x') in R^(m x m), with two verbs: ``gram(X)`` and ``cross(X, X_train)``.
 
-A matrix kernel turns data into a Gram operator (`outmetric.operators`). Kernels are frozen and compose: ``+`` and ``number *``
-work, sums of separable kernels with one output matrix stay separable, and so keep the fast solver.
+A matrix kernel turns data into a Gram operator (`outmetric.kernels.operators`). Kernels are frozen and compose: ``+`` and
+``number *`` work, sums of separable kernels with one output matrix stay separable, and so keep the fast solver.
 
-    Scalar       k(x, x') by name, by a function on any objects, or precomputed (`outmetric.scalar`);
-                 Spectrum and WeightedDegree are such functions, on strings (`outmetric.strings`)
+    Scalar       k(x, x') by name, by a function on any objects, or precomputed (`outmetric.kernels.scalar`);
+                 Spectrum and WeightedDegree are such functions, on strings (`outmetric.kernels.strings`)
     Separable    k(x, x') B
     Diagonal     diag(k_1(x, x'), ..., k_m(x, x')), the paper's choice for model 1
     Sum          K_1 + K_2 + ...
@@ -17,7 +17,7 @@ from __future__ import annotations
 import collections.abc
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -25,8 +25,10 @@ import numpy as np
 
 from outmetric.foundation import Array, check_finite, check_psd, check_symmetric, n_points, psd_tolerance
 from outmetric.kernels import operators
+from outmetric.kernels.base import ScalarKernel, Takes
+from outmetric.kernels.functions import symmetric_pairs
 from outmetric.kernels.operators import GramOperator
-from outmetric.kernels.scalar import Scalar, Takes, as_scalar, symmetric_pairs
+from outmetric.kernels.scalar import as_scalar
 
 
 class MatrixKernel(ABC):
@@ -43,9 +45,25 @@ class MatrixKernel(ABC):
         """What the data may be."""
 
     @property
-    def scalars(self) -> tuple[Scalar, ...]:
+    def scalars(self) -> tuple[ScalarKernel, ...]:
         """The scalar kernels it is made of; none if it computes its blocks otherwise."""
         return ()
+
+    @property
+    def is_separable(self) -> bool:
+        """Whether it is k(x, x') B, so that its Gram operator is a Kronecker product."""
+        return False
+
+    @property
+    def has_features(self) -> bool:
+        """Whether features of its scalar kernels, of landmarks say, are features of it."""
+        return False
+
+    def terms(self, coefficients: Array) -> Iterator[tuple[ScalarKernel, Array]]:
+        """Scalar kernels k and weights W such that f(x) = sum_j K(x, x_j) c_j is the sum over them of k(x)' W."""
+        raise ValueError(
+            f"a matrix kernel of type {type(self).__name__} is no sum of scalar kernels; use Separable, Diagonal and Sum."
+        )
 
     def held_arrays(self, n_outputs: int) -> int:
         """How many (n, n) arrays its Gram operator holds."""
@@ -109,19 +127,31 @@ class Separable(MatrixKernel):
         return as_scalar(self.kernel).takes
 
     @property
-    def scalars(self) -> tuple[Scalar, ...]:
+    def is_separable(self) -> bool:
+        return True
+
+    @property
+    def has_features(self) -> bool:
+        return True
+
+    def terms(self, coefficients: Array) -> Iterator[tuple[ScalarKernel, Array]]:
+        yield self.kernel, coefficients if self.output_matrix is None else coefficients @ self.output_matrix
+
+    @property
+    def scalars(self) -> tuple[ScalarKernel, ...]:
         return (self.kernel,)
 
     def resolve(self, X: Any, rng: np.random.Generator) -> Separable:
         return Separable(self.kernel.resolve(X, rng), self.output_matrix)
 
     def gram(self, X: Any, n_outputs: int, *, lazy: bool = False) -> GramOperator:
-        return operators.Kronecker(self.kernel.lazy_gram(X) if lazy else self.kernel.gram(X), self._outputs(n_outputs))
+        return operators.Kronecker(self.kernel.lazy_gram(X) if lazy else self.kernel.gram(X), self.output_matrix_of(n_outputs))
 
     def cross(self, X: Any, X_train: Any, n_outputs: int) -> GramOperator:
-        return operators.Kronecker(self.kernel.cross(X, X_train), self._outputs(n_outputs))
+        return operators.Kronecker(self.kernel.cross(X, X_train), self.output_matrix_of(n_outputs))
 
-    def _outputs(self, n_outputs: int) -> Array:
+    def output_matrix_of(self, n_outputs: int) -> Array:
+        """B, of this size if it may have any."""
         return np.eye(n_outputs) if self.output_matrix is None else self.output_matrix
 
 
@@ -152,8 +182,16 @@ class Diagonal(MatrixKernel):
         return _strictest(self.kernels)
 
     @property
-    def scalars(self) -> tuple[Scalar, ...]:
+    def scalars(self) -> tuple[ScalarKernel, ...]:
         return tuple(self.kernels)
+
+    @property
+    def has_features(self) -> bool:
+        return True
+
+    def terms(self, coefficients: Array) -> Iterator[tuple[ScalarKernel, Array]]:
+        for output, scalar in enumerate(self.kernels):
+            yield scalar, coefficients * (np.arange(coefficients.shape[1]) == output)
 
     def resolve(self, X: Any, rng: np.random.Generator) -> Diagonal:
         return Diagonal([kernel.resolve(X, rng) for kernel in self.kernels])
@@ -194,7 +232,7 @@ class Sum(MatrixKernel):
         return next((kernel.n_outputs for kernel in self.kernels if kernel.n_outputs is not None), None)
 
     @property
-    def scalars(self) -> tuple[Scalar, ...]:
+    def scalars(self) -> tuple[ScalarKernel, ...]:
         return tuple(itertools.chain.from_iterable(kernel.scalars for kernel in self.kernels))
 
     @property
@@ -207,6 +245,10 @@ class Sum(MatrixKernel):
     @property
     def can_be_lazy(self) -> bool:
         return all(kernel.can_be_lazy for kernel in self.kernels)
+
+    def terms(self, coefficients: Array) -> Iterator[tuple[ScalarKernel, Array]]:
+        for part, weight in zip(self.kernels, self.weights or (), strict=True):
+            yield from ((scalar, weight * weights) for scalar, weights in part.terms(coefficients))
 
     def resolve(self, X: Any, rng: np.random.Generator) -> Sum:
         return Sum([kernel.resolve(X, rng) for kernel in self.kernels], self.weights)
@@ -333,7 +375,7 @@ class Precomputed(MatrixKernel):
         return rows
 
 
-def _strictest(parts: Sequence[Scalar | MatrixKernel]) -> Takes:
+def _strictest(parts: Sequence[ScalarKernel | MatrixKernel]) -> Takes:
     """What the data of all parts may be."""
     takes = {part.takes for part in parts}
     strictest = min(takes, key=get_args(Takes).index)

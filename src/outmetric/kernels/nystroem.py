@@ -16,7 +16,7 @@ import scipy.optimize
 from scipy.linalg.blas import sgemm
 
 from outmetric.foundation import Array, check_psd, psd_tolerance
-from outmetric.kernels.scalar import Scalar
+from outmetric.kernels.base import ScalarKernel
 
 # Whitening each row takes twice the time of the products. In single precision it is left until after the products, whose round-off
 # then hides eigenvalues of K_zz below a small share of the largest among the columns. So the leading directions are turned out of
@@ -32,7 +32,7 @@ class Landmarks:
 
     Attributes
     ----------
-    kernel : Scalar
+    kernel : ScalarKernel
         With its bandwidth fixed.
     points : array or sparse matrix of shape (p, d), or p objects; for a precomputed kernel the p column numbers
     roots : array of shape (r,)
@@ -44,7 +44,7 @@ class Landmarks:
         leading eigenvectors to the first axes, and only products of rows are whitened.
     """
 
-    kernel: Scalar
+    kernel: ScalarKernel
     points: Any
     roots: Array
     basis: Array
@@ -52,7 +52,7 @@ class Landmarks:
     turn: tuple[Array, Array] | None
 
     @classmethod
-    def make(cls, kernel: Scalar, points: Any, gram: Array, *, single: bool) -> Landmarks:
+    def make(cls, kernel: ScalarKernel, points: Any, gram: Array, *, single: bool) -> Landmarks:
         """Landmarks with their kernel matrix; ``single``: rows may be evaluated in single precision where that is worth while."""
         gram = np.asarray(gram, dtype=np.float64)
         spectrum, basis = np.linalg.eigh((gram + gram.T) / 2)
@@ -104,8 +104,6 @@ class Landmarks:
 
     @cached_property
     def _values(self) -> Any:
-        if self.kernel.function == "precomputed":
-            return lambda X: X[:, self.points]
         return self.kernel.evaluator(self.points, self.dtype)
 
     def evaluate(self, X: Any) -> Array:

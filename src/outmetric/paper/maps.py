@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from outmetric.choosing import FOLDS, MetricSearchCV
 from outmetric.estimators import FixedKernelMetric, LearnedKernelMetric
 from outmetric.foundation import Array
-from outmetric.kernels import median_distance
+from outmetric.kernels import Scalar
 from outmetric.paper import protocol
 from outmetric.paper.protocol import Trial
 
@@ -42,7 +42,7 @@ def plane_maps(dataset: str, data_dir: Any = None) -> tuple[list[PlaneMap], Arra
     train, test = scaler.transform(data.X_train), scaler.transform(data.X_test)
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=trial.split_seed)
     factors = np.geomspace(0.25, 4, 9)
-    median = median_distance(train, "rbf", np.random.default_rng(0))
+    median = float(Scalar("rbf").resolve(train, np.random.default_rng(0)).settings["bandwidth"])
     pipeline = Pipeline([("map", KernelPCA(2, kernel="rbf", eigen_solver="dense")), ("vote", KNeighborsClassifier(VOTERS))])
     gammas = [float(0.5 / (factor * median) ** 2) for factor in factors]
     models = {"KPCA": GridSearchCV(pipeline, {"map__gamma": gammas}, cv=folds).fit(train, data.y_train).best_estimator_[0]}

@@ -8,19 +8,19 @@ import numpy as np
 import scipy.optimize
 
 from outmetric.foundation import Array, n_points
-from outmetric.kernels import Scalar
+from outmetric.kernels import ScalarKernel
 
 # Landmarks are chosen among at most this many rows for each landmark that is wanted.
 CANDIDATES = 5
 CHOICES = ("uniform", "kmeans++", "leverage")
 
 
-def choose(kernel: Scalar, candidates: Any, count: int, how: str, rng: np.random.Generator) -> Array:
+def choose(kernel: ScalarKernel, candidates: Any, count: int, how: str, rng: np.random.Generator) -> Array:
     """Row numbers, sorted, of ``count`` landmarks among the candidates.
 
     Parameters
     ----------
-    kernel : Scalar
+    kernel : ScalarKernel
         With its bandwidth fixed; for "precomputed" the candidates are their own square kernel matrix.
     how : "uniform", "kmeans++" or "leverage"
         At random; each with probability proportional to its squared distance, in the kernel's space, from those chosen before; with
@@ -31,37 +31,16 @@ def choose(kernel: Scalar, candidates: Any, count: int, how: str, rng: np.random
         return np.arange(n)
     if how == "uniform":
         return np.sort(rng.choice(n, count, replace=False))
-    columns = _columns(kernel, candidates)
+    columns = kernel.columns(candidates)
     if how == "kmeans++":
-        return np.sort(_spread_out(columns, _diagonal(kernel, candidates), count, rng))
-    scores = _leverage_scores(columns, _diagonal(kernel, candidates), count, rng)
+        return np.sort(_spread_out(columns, kernel.diagonal(candidates), count, rng))
+    scores = _leverage_scores(columns, kernel.diagonal(candidates), count, rng)
     positive = int(np.sum(scores > 0))
     chosen = rng.choice(n, min(count, positive), replace=False, p=scores / scores.sum())
     if positive < count:
         rest = np.setdiff1d(np.arange(n), chosen)
         chosen = np.concatenate([chosen, rng.choice(rest, count - positive, replace=False)])
     return np.sort(chosen)
-
-
-def _columns(kernel: Scalar, candidates: Any) -> Any:
-    """Kernel values between all candidates and some of them."""
-    if kernel.function == "precomputed":
-        return lambda rows: np.asarray(candidates[:, rows], dtype=np.float64)
-    evaluate = kernel.evaluator(candidates, np.float64)
-    return lambda rows: evaluate(candidates[rows]).T
-
-
-def _diagonal(kernel: Scalar, candidates: Any) -> Array:
-    """k(x, x) of each candidate."""
-    if kernel.function == "precomputed":
-        return np.diagonal(candidates).astype(np.float64)
-    if kernel.function in ("rbf", "laplacian", "additive", "chi2"):
-        return np.ones(n_points(candidates))
-    if hasattr(kernel.function, "diag"):  # string kernels, and Gaussian-process kernels of scikit-learn
-        return np.asarray(kernel.function.diag(candidates), dtype=np.float64)
-    step = 1 if callable(kernel.function) else 256  # the squares of small blocks are fast enough
-    parts = [candidates[start : start + step] for start in range(0, n_points(candidates), step)]
-    return np.concatenate([np.diagonal(kernel.cross(part, part)).astype(np.float64) for part in parts])
 
 
 def _spread_out(columns: Any, diagonal: Array, count: int, rng: np.random.Generator) -> Array:

@@ -502,7 +502,7 @@ class Reader:
             outputs = found.coefficients.shape[1]
             if 8 * outputs**2 > GENEROSITY * self.size:
                 raise ValueError(f"the map has {outputs} outputs, more than the file can hold the metric of")
-            named = [isinstance(one.function, str) for one in found.kernel.scalars]
+            named = [isinstance(getattr(one, "function", None), str) for one in found.kernel.scalars]
             if named and all(named) and found.points.ndim == 2 and found.points.shape[1]:
                 found.coordinates(found.points[:1])
         elif isinstance(found, TRANSFORMERS) and width is not None and "_sklearn_output_config" not in vars(found):

@@ -1,0 +1,165 @@
+"""What a scalar kernel k(x, x') is: an object that knows all there is to know about it.
+
+A new kernel is a subclass in a file of its own, with a name in `KERNELS`; no other module asks for its name.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from sklearn.utils import gen_batches
+
+from outmetric.foundation import Array, Registry, check_finite, check_symmetric, n_points, psd_tolerance
+from outmetric.kernels.operators import SampleGram, row_blocks
+
+# Rows evaluated at once when a Gram matrix is not held in memory: large enough for fast products, small beside the data.
+LAZY_ROWS = 512
+# The squares of small blocks are a fast enough way to a diagonal.
+DIAGONAL_ROWS = 256
+# What the data of a kernel may be, strictest first: rows of kernel values, row numbers into precomputed blocks, numeric arrays,
+# also sparse ones, any objects.
+Takes = Literal["kernel values", "row numbers", "arrays", "sparse", "objects"]
+
+
+class ScalarKernel(ABC):
+    """A scalar kernel k(x, x').
+
+    A new one writes ``takes``, ``name`` and ``values``, and ``make`` if people may ask for it by name. What depends on the training
+    points is fixed by ``resolve``. Everything else has a default.
+    """
+
+    # Whether values between a sample and itself are symmetric by construction; what users give is checked.
+    symmetric: ClassVar[bool] = True
+    needs_positive: bool = False
+
+    @property
+    @abstractmethod
+    def takes(self) -> Takes:
+        """What the data may be."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """For people."""
+
+    @abstractmethod
+    def values(self, X: Any, Z: Any) -> Array:
+        """Kernel values between two samples, (n, p)."""
+
+    @classmethod
+    def make(cls, bandwidth: float | str, params: Mapping[str, Any]) -> Self:
+        """The kernel that an estimator's ``bandwidth`` and ``kernel_params`` describe."""
+        return cls(**params)
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What was set or found out, for people."""
+        return {}
+
+    @property
+    def has_bandwidth(self) -> bool:
+        """Whether it has an attribute ``bandwidth`` that counts."""
+        return False
+
+    def resolve(self, X: Any, rng: np.random.Generator) -> ScalarKernel:
+        """The same kernel with everything that depends on the training points fixed."""
+        return self
+
+    def gram(self, X: Any) -> Array:
+        """The symmetric (n, n) matrix of kernel values between training points."""
+        gram = self.values(X, X)
+        if not self.symmetric:
+            check_symmetric(gram, f"the Gram matrix of {self.title}", psd_tolerance(gram.dtype))
+        check_finite(gram, f"the Gram matrix of {self.title}")
+        return gram
+
+    def cross(self, X: Any, X_train: Any) -> Array:
+        """The (n, n_train) matrix of kernel values between new points and training points."""
+        values = self.values(X, X_train)
+        check_finite(values, f"the cross Gram matrix of {self.title}")
+        return values
+
+    def lazy_gram(self, X: Any) -> SampleGram:
+        """The Gram matrix, evaluated in row blocks at every product and never held."""
+        n = n_points(X)
+        evaluate = self.evaluator(X, np.float64)
+        return row_blocks(lambda part: evaluate(X[part]), (n, n), LAZY_ROWS)
+
+    def evaluator(self, Z: Any, dtype: Any) -> collections.abc.Callable[[Any], Array]:
+        """A fast function X -> kernel values between X and fixed points Z, in this precision, for many blocks X."""
+        return lambda X: self.cross(X, Z).astype(dtype, copy=False)
+
+    def columns(self, X: Any) -> collections.abc.Callable[[Any], Array]:
+        """A function rows -> kernel values between all points of a sample and those in some rows of it, (n, rows)."""
+        evaluate = self.evaluator(X, np.float64)
+        return lambda rows: evaluate(X[rows]).T
+
+    def diagonal(self, X: Any) -> Array:
+        """k(x, x) of each point."""
+        parts = [X[part] for part in gen_batches(n_points(X), self._diagonal_rows)]
+        return np.concatenate([np.diagonal(self.cross(part, part)).astype(np.float64) for part in parts])
+
+    @property
+    def _diagonal_rows(self) -> int:
+        """How many points are compared at once for their diagonal; for kernels to override."""
+        return DIAGONAL_ROWS
+
+    def to_onnx(self, values: Any, weights: Array) -> str:
+        """The product of kernel values and a matrix of weights, as nodes of an ONNX graph.
+
+        Parameters
+        ----------
+        values : KernelValues
+            Of `outmetric.export`: the graph, the rows and points, and what several kernels have in common.
+        weights : array of shape (n_points, m)
+
+        Returns
+        -------
+        str
+            The name of the result.
+        """
+        known = [name for name, kind in KERNELS.items() if kind.to_onnx is not ScalarKernel.to_onnx]
+        raise ValueError(f"a kernel that is given by {self.given_by} cannot become an ONNX graph; use one of {', '.join(known)}.")
+
+    @property
+    def given_by(self) -> str:
+        """How it is given, for messages."""
+        return "a Python function"
+
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        return f"kernel {self.name!r}"
+
+
+KERNELS: Registry[type[ScalarKernel]] = Registry("kernel")
+
+
+def register(name: str, kernel: type[ScalarKernel]) -> None:
+    """Make a kernel known by a name, for ``kernel=name`` in estimators and `Scalar`.
+
+    Parameters
+    ----------
+    name : str
+        One that is not taken.
+    kernel : subclass of ScalarKernel
+        With a class method ``make(bandwidth, params)``.
+    """
+    if not (isinstance(kernel, type) and issubclass(kernel, ScalarKernel)):
+        raise ValueError(f"a kernel is a subclass of outmetric.kernels.ScalarKernel, not {kernel!r}.")
+    KERNELS.add(name, kernel)
+
+
+def median_factor(bandwidth: str) -> float | None:
+    """1 for "median", 0.5 for "0.5*median", None for anything else."""
+    factor, star, word = bandwidth.rpartition("*")
+    if word.strip() != "median":
+        return None
+    try:
+        return float(factor) if star else 1.0
+    except ValueError:
+        return None

@@ -1,0 +1,132 @@
+"""scikit-learn's pairwise kernels that have no bandwidth: linear, polynomial, sigmoid, cosine, and the two of chi squared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.preprocessing import normalize
+
+from outmetric.foundation import Array, n_points, to_array
+from outmetric.kernels.base import ScalarKernel, Takes, register
+
+
+@dataclass(frozen=True, eq=False)
+class PairwiseKernel(ScalarKernel):
+    """A kernel of `sklearn.metrics.pairwise` with its arguments."""
+
+    params: Mapping[str, Any] = field(default_factory=dict)
+    word: ClassVar[str]
+
+    @classmethod
+    def make(cls, bandwidth: float | str, params: Mapping[str, Any]) -> Self:
+        return cls(params)
+
+    @property
+    def name(self) -> str:
+        return self.word
+
+    @property
+    def takes(self) -> Takes:
+        return "sparse"
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        return self.params
+
+    def values(self, X: Any, Z: Any) -> Array:
+        return to_array(pairwise_kernels(X, None if X is Z else Z, metric=self.word, **self.params))
+
+
+class Linear(PairwiseKernel):
+    """x'x'."""
+
+    word = "linear"
+
+    def to_onnx(self, values: Any, weights: Array) -> str:
+        return str(values.graph("MatMul", values.products(values.points), weights))
+
+
+class Cosine(PairwiseKernel):
+    """x'x' / (|x| |x'|)."""
+
+    word = "cosine"
+
+    def to_onnx(self, values: Any, weights: Array) -> str:
+        graph = values.graph
+        lengths = graph("Sqrt", graph("ReduceSum", graph("Mul", values.rows, values.rows), np.array([1])))
+        # Zeros have no direction: their products are zero, whatever they are divided by.
+        lengths = graph("Where", graph("Equal", lengths, 0.0), 1.0, lengths)
+        return str(graph("MatMul", graph("Div", values.products(normalize(values.points)), lengths), weights))
+
+
+class Polynomial(PairwiseKernel):
+    """(gamma x'x' + coef0)^degree."""
+
+    word = "polynomial"
+
+    def to_onnx(self, values: Any, weights: Array) -> str:
+        degree = float(self.params.get("degree", 3))
+        return str(values.graph("MatMul", values.graph("Pow", self._shifted(values), degree), weights))
+
+    def _shifted(self, values: Any) -> str:
+        gamma = self.params.get("gamma")
+        gamma = 1 / values.points.shape[1] if gamma is None else gamma
+        return str(values.graph("Add", values.products(gamma * values.points), float(self.params.get("coef0", 1))))
+
+
+class ShortPolynomial(Polynomial):
+    """The same under its other name."""
+
+    word = "poly"
+
+
+class Sigmoid(Polynomial):
+    """tanh(gamma x'x' + coef0), which is not positive semi-definite in general."""
+
+    word = "sigmoid"
+
+    def to_onnx(self, values: Any, weights: Array) -> str:
+        return str(values.graph("MatMul", values.graph("Tanh", self._shifted(values)), weights))
+
+
+class ChiSquared(PairwiseKernel):
+    """exp(-gamma sum_j (x_j - x'_j)^2 / (x_j + x'_j))."""
+
+    word = "chi2"
+    needs_positive = True
+
+    @property
+    def takes(self) -> Takes:
+        return "arrays"
+
+    def values(self, X: Any, Z: Any) -> Array:
+        # scikit-learn's code for these wants writeable arrays.
+        own = np.require(X, requirements="W")
+        return super().values(own, own if X is Z else np.require(Z, requirements="W"))
+
+    def diagonal(self, X: Any) -> Array:
+        return np.ones(n_points(X))
+
+    def to_onnx(self, values: Any, weights: Array) -> str:
+        graph, gamma = values.graph, self.params.get("gamma")
+        return str(graph("MatMul", graph("Exp", graph("Mul", values.chi2, -(1.0 if gamma is None else gamma))), weights))
+
+
+class AdditiveChiSquared(ChiSquared):
+    """-sum_j (x_j - x'_j)^2 / (x_j + x'_j)."""
+
+    word = "additive_chi2"
+
+    def diagonal(self, X: Any) -> Array:
+        return ScalarKernel.diagonal(self, X)
+
+    def to_onnx(self, values: Any, weights: Array) -> str:
+        return str(values.graph("MatMul", values.chi2, -weights))
+
+
+for kernel in (Linear, ShortPolynomial, Polynomial, Sigmoid, Cosine, ChiSquared, AdditiveChiSquared):
+    register(kernel.word, kernel)

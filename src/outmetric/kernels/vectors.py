@@ -1,0 +1,219 @@
+"""Kernels of differences of vectors, with a bandwidth: Gaussian, Laplacian, and a Gaussian in each feature."""
+
+from __future__ import annotations
+
+import collections.abc
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse
+from scipy.spatial.distance import squareform
+from sklearn.metrics.pairwise import euclidean_distances, laplacian_kernel, manhattan_distances, rbf_kernel
+from sklearn.utils.extmath import row_norms
+
+from outmetric.foundation import Array, n_points, to_array
+from outmetric.kernels.base import ScalarKernel, Takes, median_factor, register
+
+# The largest exponent of a Gaussian that is computed in single precision.
+SINGLE_EXPONENT = 100.0
+# The median distance is exact up to this many points; beyond, it is that of a random subset of this size.
+MEDIAN_POINTS = 2000
+
+
+@dataclass(frozen=True, eq=False)
+class VectorKernel(ScalarKernel):
+    """A kernel with k(x, x) = 1 that falls with a distance, measured in bandwidths.
+
+    Parameters
+    ----------
+    bandwidth : float or such as "0.5*median"
+    gamma : float, optional
+        The factor of the distance in the exponent, in the place of the bandwidth; ``given_gamma``: it is, and None means 1 / d.
+    """
+
+    bandwidth: float | str = "median"
+    gamma: float | None = None
+    given_gamma: bool = False
+    word: ClassVar[str]
+
+    @classmethod
+    def make(cls, bandwidth: float | str, params: Mapping[str, Any]) -> Self:
+        return cls(bandwidth, **params, given_gamma="gamma" in params)
+
+    @property
+    def name(self) -> str:
+        return self.word
+
+    @property
+    def takes(self) -> Takes:
+        return "sparse"
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        return {"gamma": self.gamma} if self.given_gamma else {"bandwidth": self.bandwidth}
+
+    @property
+    def has_bandwidth(self) -> bool:
+        return not self.given_gamma
+
+    def resolve(self, X: Any, rng: np.random.Generator) -> Self:
+        """With the median distance of these training points in the place of the word "median"."""
+        if self.given_gamma or not isinstance(self.bandwidth, str):
+            return self
+        factor = median_factor(self.bandwidth)
+        if factor is None:
+            raise ValueError(f"bandwidth must be a positive number, 'median' or such as '0.5*median', not {self.bandwidth!r}.")
+        return replace(self, bandwidth=factor * self.typical_distance(X, rng))
+
+    def typical_distance(self, X: Any, rng: np.random.Generator) -> float:
+        """The unit of bandwidths in medians."""
+        return median_distance(X, self.distances, rng)
+
+    @staticmethod
+    def distances(X: Any) -> Array:
+        """All distances of a sample in the kernel's norm."""
+        return _euclidean(X)
+
+    def rate(self, n_features: int) -> float:
+        """The factor of the (squared) distance in the exponent: the one place where it follows from the bandwidth."""
+        if self.given_gamma:
+            return 1 / n_features if self.gamma is None else float(self.gamma)
+        return 0.5 / float(self.bandwidth) ** 2
+
+    def diagonal(self, X: Any) -> Array:
+        return np.ones(n_points(X))
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussian(VectorKernel):
+    """exp(-|x - x'|_2^2 / (2 bandwidth^2))."""
+
+    word = "rbf"
+
+    def values(self, X: Any, Z: Any) -> Array:
+        rate, other = self.rate(X.shape[1]), None if X is Z else Z
+        if not scipy.sparse.issparse(X) and not scipy.sparse.issparse(Z):
+            # Distances do not change with the origin, but their round-off does.
+            origin = midst(Z)
+            X, other = X - origin, None if other is None else other - origin
+        return to_array(rbf_kernel(X, other, gamma=rate))
+
+    def evaluator(self, Z: Any, dtype: Any) -> collections.abc.Callable[[Any], Array]:
+        if isinstance(Z, np.ndarray):
+            return _Gaussians(Z, self.rate(Z.shape[1]), np.dtype(dtype))
+        return super().evaluator(Z, dtype)
+
+    def to_onnx(self, values: Any, weights: Array) -> str:
+        graph, rate = values.graph, self.rate(values.points.shape[1])
+        return str(graph("MatMul", graph("Exp", graph("Mul", values.squares, -rate)), weights))
+
+
+@dataclass(frozen=True, eq=False)
+class Laplacian(VectorKernel):
+    """exp(-|x - x'|_1 / bandwidth)."""
+
+    word = "laplacian"
+
+    @staticmethod
+    def distances(X: Any) -> Array:
+        return np.asarray(manhattan_distances(X))
+
+    def rate(self, n_features: int) -> float:
+        return super().rate(n_features) if self.given_gamma else 1 / float(self.bandwidth)
+
+    def values(self, X: Any, Z: Any) -> Array:
+        return to_array(laplacian_kernel(X, None if X is Z else Z, gamma=self.rate(X.shape[1])))
+
+    def to_onnx(self, values: Any, weights: Array) -> str:
+        graph, rate = values.graph, self.rate(values.points.shape[1])
+        return str(graph("MatMul", graph("Exp", graph("Mul", values.manhattan, -rate)), weights))
+
+
+@dataclass(frozen=True, eq=False)
+class Additive(VectorKernel):
+    """The mean over features of exp(-(x_j - x'_j)^2 / (2 bandwidth^2)); medians are those of a single feature."""
+
+    word = "additive"
+
+    @property
+    def takes(self) -> Takes:
+        return "arrays"
+
+    def typical_distance(self, X: Any, rng: np.random.Generator) -> float:
+        return float(super().typical_distance(X, rng) / np.sqrt(X.shape[1]))
+
+    def values(self, X: Any, Z: Any) -> Array:
+        width = 1 / np.sqrt(2 * self.rate(X.shape[1])) if self.given_gamma else float(self.bandwidth)
+        total = np.zeros((len(X), len(Z)), dtype=np.result_type(X, Z))
+        for x, z in zip(X.T, Z.T, strict=True):
+            total += np.exp(-0.5 * (np.subtract.outer(x, z) / width) ** 2)
+        total /= X.shape[1]
+        return total
+
+    def to_onnx(self, values: Any, weights: Array) -> str:
+        graph, n_features = values.graph, values.points.shape[1]
+        scale = np.sqrt(self.rate(n_features))
+        shares = graph.sum_over_features("gaussians", graph("Mul", values.rows, scale), scale * values.points)
+        return str(graph("MatMul", shares, weights / n_features))
+
+
+class _Gaussians:
+    """exp(-gamma |x - z|^2) for fixed points z, as the exponential of one matrix product.
+
+    The exponents are (x - o, |x - o|^2, 1) . (2 gamma (z - o), -gamma, -gamma |z - o|^2) with an origin o in the midst of the data.
+    """
+
+    def __init__(self, Z: Array, gamma: float, dtype: np.dtype[Any]) -> None:
+        self.dtype = dtype
+        self.origin = midst(Z).astype(np.float64)
+        centred = Z - self.origin
+        squares = row_norms(centred, squared=True)
+        # Exponents are wrong by this many units of round-off; single precision must not be asked for too many.
+        self.precision = np.dtype(np.float64) if gamma * squares.max() > SINGLE_EXPONENT else dtype
+        factors = np.vstack([2 * gamma * centred.T, np.full(len(Z), -gamma), -gamma * squares])
+        self.factors = factors.astype(self.precision)
+
+    def __call__(self, X: Any) -> Array:
+        X = to_array(X)
+        augmented = np.empty((len(X), X.shape[1] + 2), dtype=self.precision)
+        np.subtract(X, self.origin, out=augmented[:, :-2], casting="same_kind")
+        np.einsum("ij,ij->i", augmented[:, :-2], augmented[:, :-2], out=augmented[:, -2])
+        augmented[:, -1] = 1
+        values = augmented @ self.factors  # above zero by round-off at most
+        return np.asarray(np.exp(values, out=values), dtype=self.dtype)
+
+
+def median_distance(X: Any, distances: collections.abc.Callable[[Any], Array], rng: np.random.Generator) -> float:
+    """The median distance over pairs of points that do not coincide."""
+    if n_points(X) > MEDIAN_POINTS:
+        X = X[rng.choice(n_points(X), MEDIAN_POINTS, replace=False)]
+    between = squareform(distances(X), checks=False)
+    distinct = between[between > 0]
+    if not len(distinct) or not np.isfinite(distinct).all():
+        centred: Any = X if scipy.sparse.issparse(X) else X - midst(X)
+        largest = float(abs(centred).max())
+        raise ValueError(
+            "bandwidth='median' has no distance to work with: all training points coincide, or their distances are not "
+            f"representable (largest deviation from the mean: {largest:.3g}). Rescale the data or give a bandwidth."
+        )
+    return float(np.median(distinct, overwrite_input=True))
+
+
+def _euclidean(X: Any) -> Array:
+    X = X if scipy.sparse.issparse(X) else X - midst(X)
+    distances = euclidean_distances(X, squared=True)
+    # Computed by |x|^2 - 2 x'z + |z|^2, squared distances are wrong by a few units of round-off of these terms.
+    norms = row_norms(X, squared=True)
+    distances[distances <= 1e-14 * np.add.outer(norms, norms)] = 0
+    return np.asarray(np.sqrt(distances, out=distances))
+
+
+def midst(X: Array) -> Array:
+    """A point in the midst of the data, whatever outliers they have."""
+    return np.asarray(np.median(X[:: max(1, len(X) // 1000)], axis=0))
+
+
+for kernel in (Gaussian, Laplacian, Additive):
+    register(kernel.word, kernel)
