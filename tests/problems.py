@@ -11,6 +11,7 @@ import scipy.sparse
 
 from outmetric import problem as targets
 from outmetric.kernels import operators
+from outmetric.problem import Factors, FixedKernelModel, LearnedKernelModel
 
 WEIGHTS = {"collocation_weight": 0.3, "regression_weight": 2.0}
 
@@ -100,7 +101,7 @@ def gram_operators(X, m):
         "duplicate points": (operators.Kronecker(deficient, B), oracles.separable_blocks(deficient, B)),
         "rank-one output matrix": (operators.Kronecker(K, B1), oracles.separable_blocks(K, B1)),
         "diagonal": (operators.BlockDiagonal(tuple(grams)), oracles.diagonal_blocks(grams)),
-        "dense": (operators.Dense(mixed), mixed),
+        "dense": (operators.DenseBlocks(mixed), mixed),
         "sum": (operators.Kronecker(K, B) + operators.Kronecker(wide, B1), mixed),
         "scaled": (0.5 * operators.BlockDiagonal(tuple(grams)), 0.5 * oracles.diagonal_blocks(grams)),
         "lazy": (operators.Kronecker(lazy, B), separable),
@@ -114,3 +115,45 @@ OPERATORS = sorted(gram_operators(points(4), 2))
 def metric_factor(m, seed=3):
     """A negative definite L, as the metric step returns it."""
     return -output_matrix(m, seed)
+
+
+class MetricStep(FixedKernelModel):
+    """Model 1 by the names of its parameters in the paper; the third, the scatter of the zero map, is the solver's to know."""
+
+    def __init__(self, rho, epsilon, scatter):
+        super().__init__(rho, epsilon)
+
+    def optimality(self, learned, step, objective):
+        return super().optimality(learned.metric_factor if isinstance(learned, Factors) else learned, step, objective)
+
+
+class OutputMatrixStep(LearnedKernelModel):
+    """Model 2 likewise; the number of outputs is the solver's to know."""
+
+    def __init__(self, rho, n_outputs):
+        super().__init__(rho)
+
+    def optimality(self, learned, step, objective):
+        return super().optimality(learned.output_matrix if isinstance(learned, Factors) else learned, step, objective)
+
+
+class FixedBatch(FixedKernelModel):
+    """Model 1 for a batch; tests may look on as it advances."""
+
+    @property
+    def penalties(self):
+        return self.metric_penalty
+
+    @property
+    def ridges(self):
+        return self.metric_ridge
+
+    def objective(self, learned, step):
+        return self.advance(learned, step, None)[1]
+
+    def advance(self, learned, step, _):
+        objective = FixedKernelModel.objective(self, learned, step)
+        return self.optimality(learned, step, objective), objective, self.minimiser(learned, step)
+
+
+LearnedBatch = LearnedKernelModel

@@ -209,7 +209,7 @@ def test_trouble_is_told_and_nothing_is_lost():
 
 def test_too_little_memory_is_an_error_that_names_the_alternative(monkeypatch):
     monkeypatch.setattr("outmetric.foundation.memory.available_memory", lambda: 2e6)
-    monkeypatch.setattr("outmetric.estimators.fitting.available_memory", lambda: 2e6)
+    monkeypatch.setattr("outmetric.foundation.memory.available_memory", lambda: 2e6)
     X, y = points(300), np.arange(300) % 3
     with pytest.raises(MemoryError, match=r"3 arrays of 300 x 300\) needs about 0.00216 GB, of which 0.002 GB.*solver='cg'"):
         LearnedKernelMetric(solver="spectral").fit(X, y)

@@ -166,7 +166,7 @@ def test_many_samples_are_searched_on_a_part(monkeypatch, wine):
     monkeypatch.setattr(classifier, "MANY_SAMPLES", 60)
     monkeypatch.setattr(committee, "LANDMARKS", 50)
     assert MetricClassifier(**QUICK).fit(X, y).best_estimator_[-1].solver_ == "spectral"
-    monkeypatch.setattr(committee, "EXACT_SAMPLES", 60)
+    monkeypatch.setattr(committee, "EXACT_MEMBERS", 60)
     model = MetricClassifier(**QUICK).fit(X, y)
     assert set(searched) == {60}
     assert len(model.committee_) == 5

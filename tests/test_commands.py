@@ -359,7 +359,7 @@ def test_maps_as_pictures(folder, tmp_path, arguments):
 
 
 def test_many_rows_are_learned_with_landmarks(tmp_path, monkeypatch):
-    monkeypatch.setattr(tabular, "MANY_SAMPLES", 60)
+    monkeypatch.setattr(tabular, "EXACT_SEARCHED", 60)
     monkeypatch.setattr(tabular, "LANDMARKS", 20)
     cars().to_csv(tmp_path / "cars.csv", index=False)
     done("fit", tmp_path / "cars.csv", "-t", "origin", "-o", tmp_path / "a", "--leave-out", "name", "--model", "learned")

@@ -22,6 +22,7 @@ from threadpoolctl import threadpool_limits
 from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricSearchCV, kernels
 from outmetric.choosing import evaluation
 from outmetric.estimators import fitting
+from outmetric.estimators import settings as own_settings
 from outmetric.foundation import threads
 from outmetric.kernels import nystroem
 from outmetric.kernels.scalar import Scalar
@@ -184,7 +185,7 @@ def test_the_residual_is_measured(wine):
     Y, B = fitted.prototypes_[y], fitted.output_matrix_
     D = phi.T @ oracles.delta(oracles.similarity_of_classes(y)) @ phi
     summary = Summary(phi.T @ phi, D, phi.T @ Y, Y.T @ Y, 1.0)
-    solver = reduced.ReducedSpectral(nystroem.Features((part,)), summary, lam, gamma, np.eye(2))
+    solver = reduced.SpectralNystroem(nystroem.Features((part,)), summary, lam, gamma, np.eye(2))
     exact = solver.solve(np.eye(2), B)
     assert solver.evaluate(solver.coefficients(exact), np.eye(2), B).relative_residual < 1e-9
     dual = exact.coordinates + np.random.default_rng(0).normal(size=exact.coordinates.shape)
@@ -485,7 +486,7 @@ def test_threads_leave_blas_as_they_found_it():
 class TestAutomaticChoice:
     def test_many_samples(self, monkeypatch, wine):
         X, y = wine
-        monkeypatch.setattr(fitting, "EXACT_SAMPLES", 100)
+        monkeypatch.setattr(own_settings, "EXACT_SAMPLES", 100)
         fitted = LearnedKernelMetric().fit(X, y)
         assert fitted.solver_ == "nystroem"
         assert fitted.solver_reason_.startswith("178 samples are more than 100")
@@ -606,7 +607,7 @@ class TestSearch:
         X, y = wine
         monkeypatch.setattr(evaluation, "REFERENCE", 50)
         monkeypatch.setattr(evaluation, "VALIDATION", 30)
-        monkeypatch.setattr("outmetric.choosing.search.REFERENCE", 50)
+        monkeypatch.setattr("outmetric.choosing.scoring.REFERENCE", 50)
         monkeypatch.setattr("outmetric.choosing.search.VOTERS", 60)
         search = MetricSearchCV(LearnedKernelMetric(n_landmarks=40), GRID, n_neighbors=(3, 49, 51)).fit(X, y)
         assert search.voters_.n_samples_fit_ == 60
@@ -622,7 +623,7 @@ class TestSearch:
 
     def test_short_memory_makes_a_pass_for_each_fold(self, wine, monkeypatch):
         plain = MetricSearchCV(LearnedKernelMetric(n_landmarks=40, random_state=0), GRID).fit(*wine)
-        monkeypatch.setattr(evaluation, "available_memory", lambda: 1e5)
+        monkeypatch.setattr(evaluation, "fits_in_memory", lambda n_bytes: n_bytes <= 1e5)
         short = MetricSearchCV(LearnedKernelMetric(n_landmarks=40, random_state=0), GRID).fit(*wine)
         np.testing.assert_allclose(short.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"], atol=1e-9)
         near(short.transform(wine[0]), plain.transform(wine[0]), 1e-9)

@@ -9,7 +9,7 @@ from problems import class_problem, gram_operators, matrix_problem, points
 from outmetric import FixedKernelMetric, LearnedKernelMetric, kernels
 from outmetric.foundation import memory
 from outmetric.problem import coupling as targets
-from outmetric.solvers.direct import Dense
+from outmetric.solvers.direct import CholeskySolver as Dense
 
 MIXED = kernels.Separable("rbf") + kernels.Callable(lambda X, Z: (X @ Z.T)[:, :, None, None] * np.eye(2), 2, pairwise=False)
 

@@ -375,7 +375,7 @@ def test_conjugate_gradients_reach_the_optimum_of_the_spectral_solver(model, set
     assert held.objective_ == pytest.approx(plain.objective_, rel=1e-6)
     np.testing.assert_allclose(held.transform(X), plain.transform(X), atol=2e-3)
     assert sum(record.solver_iterations for record in held.history_) < 100
-    monkeypatch.setattr("outmetric.estimators.fitting.available_memory", lambda: 1e6)
+    monkeypatch.setattr("outmetric.foundation.memory.available_memory", lambda: 1e6)
     lazy = model(bandwidth=5.0, solver="cg", tol=1e-6, **settings).fit(X, y)
     np.testing.assert_allclose(lazy.transform(X), held.transform(X), atol=1e-6)
 

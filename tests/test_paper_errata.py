@@ -5,14 +5,14 @@ import warnings
 import numpy as np
 import oracles
 import pytest
-from problems import class_problem, gaussian_gram, matrix_problem, output_matrix
+from problems import OutputMatrixStep, class_problem, gaussian_gram, matrix_problem, output_matrix
 from sklearn.exceptions import ConvergenceWarning
 
 from outmetric import FixedKernelMetric, LearnedKernelMetric, Status
 from outmetric.kernels import operators
 from outmetric.problem import objective
-from outmetric.solvers.alternation import OutputMatrixStep, alternate
-from outmetric.solvers.direct import Spectral
+from outmetric.solvers.alternation import alternate
+from outmetric.solvers.direct import TridiagonalSolver as Spectral
 
 RHO = 0.7
 

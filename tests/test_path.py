@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from problems import PROBLEMS, gaussian_gram
+from problems import PROBLEMS, FixedBatch, LearnedBatch, gaussian_gram
 from sklearn.datasets import load_iris, make_classification
 
 from outmetric import FixedKernelMetric, LearnedKernelMetric
 from outmetric.kernels import Scalar
 from outmetric.problem.coupling import ClassSimilarity, matrix_similarity
 from outmetric.problem.prototypes import simplex
-from outmetric.solvers.batch import Decomposition, FixedBatch, LearnedBatch
+from outmetric.solvers.batch import Decomposition
 
 X, Y = load_iris(return_X_y=True)
 TRAIN, NEW = X[::2], X[1::2]

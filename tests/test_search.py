@@ -16,7 +16,8 @@ from sklearn.preprocessing import QuantileTransformer, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricSearchCV
-from outmetric.choosing import search, votes
+from outmetric.choosing import scoring as search
+from outmetric.choosing import votes
 from outmetric.kernels import Scalar
 from outmetric.solvers import batch as path
 

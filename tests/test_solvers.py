@@ -10,7 +10,9 @@ from outmetric.kernels import operators
 from outmetric.problem import objective
 from outmetric.solvers.choice import SOLVERS, choose_solver
 from outmetric.solvers.conjugate_gradients import ConjugateGradient
-from outmetric.solvers.direct import Dense, Spectral, Tridiagonal
+from outmetric.solvers.direct import CholeskySolver as Dense
+from outmetric.solvers.direct import Tridiagonal
+from outmetric.solvers.direct import TridiagonalSolver as Spectral
 from outmetric.solvers.solution import IllConditionedError
 
 SEPARABLE = ["separable", "identity", "duplicate points", "rank-one output matrix"]

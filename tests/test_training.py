@@ -5,16 +5,16 @@ from dataclasses import replace
 import numpy as np
 import oracles
 import pytest
-from problems import PROBLEMS, class_problem, gaussian_gram, gram_operators, matrix_problem
+from problems import PROBLEMS, MetricStep, OutputMatrixStep, class_problem, gaussian_gram, gram_operators, matrix_problem
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import ConvergenceWarning
 
 from outmetric import FixedKernelMetric, LearnedKernelMetric
 from outmetric.kernels import operators
-from outmetric.problem import objective
-from outmetric.solvers.alternation import Factors, MetricStep, OutputMatrixStep, alternate
+from outmetric.problem import Factors, objective
+from outmetric.solvers.alternation import alternate
 from outmetric.solvers.choice import SOLVERS
-from outmetric.solvers.direct import Spectral
+from outmetric.solvers.direct import TridiagonalSolver as Spectral
 from outmetric.solvers.solution import Solution, Status
 
 RHO = 0.7

@@ -20,8 +20,14 @@ from outmetric.estimators import (
     Metric,
     MetricTransformer,
     OutputMetric,
-    check_points,
+    bandwidth_of,
+    check_kernel_parameters,
     check_supervision,
+    check_training,
+    data_kind,
+    declared_kernel,
+    kept_points,
+    own_copy,
 )
 from outmetric.foundation import Array, check_number
 from outmetric.kernels import MatrixKernel, Separable
@@ -84,8 +90,7 @@ class LinearSpace(Baseline):
     """The metric is |L (x - x')|."""
 
     def _training_points(self, X: Any) -> Any:
-        self._takes = "arrays"
-        points = check_points(self, X, self._takes, fitting=True).astype(np.float64)
+        points = check_training(self, X, "arrays").astype(np.float64)
         with np.errstate(over="ignore"):
             largest = float(np.abs(points - points[0]).max())
         if largest > 0 and not REPRESENTABLE < largest < 1 / REPRESENTABLE:
@@ -105,18 +110,20 @@ class KernelSpace(KernelTransformer, Baseline):
 
     def _training_points(self, X: Any) -> Any:
         check_n_components(self.n_components)
-        self._check_kernel()
-        if isinstance(self.kernel, MatrixKernel) or len(self._declared_kernel().scalars) > 1:
+        check_kernel_parameters(self)
+        kernel = declared_kernel(self)
+        if isinstance(self.kernel, MatrixKernel) or len(kernel.scalars) > 1:
             raise ValueError(f"{type(self).__name__} takes a scalar kernel and one bandwidth.")
-        return super()._training_points(X)
+        points = check_training(self, X, kernel.takes)
+        return own_copy(points, data_kind(self))
 
     def _embed(self, points: Any) -> tuple[Array, Callable[[Array], Metric]]:
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        kernel = self._declared_kernel().resolve(points, rng)
+        kernel = declared_kernel(self).resolve(points, rng)
         (scalar,) = kernel.scalars
         components = kernel_components(scalar, points, self.n_components, self._negligible)
-        self.bandwidth_ = scalar.settings["bandwidth"] if scalar.has_bandwidth else None
-        kept = self._kept(points)
+        self.bandwidth_ = bandwidth_of(kernel)
+        kept = kept_points(points, data_kind(self))
 
         def measure(factor: Array) -> Metric:
             return OutputMetric(Separable(scalar), kept, components.coefficients, factor, components.offset)

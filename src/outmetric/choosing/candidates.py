@@ -1,7 +1,7 @@
 """Which candidates of a search share work: those with one kernel, one ratio of weights, one set of targets, or one map.
 
-All candidates that differ only in weights, components or prototypes share one eigendecomposition in each fold (`outmetric.path`),
-and candidates that the models cannot tell apart are fitted once.
+All candidates that differ only in weights, components or prototypes share one eigendecomposition in each fold
+(`outmetric.solvers.batch`), and candidates that the models cannot tell apart are fitted once.
 """
 
 from __future__ import annotations
@@ -16,38 +16,52 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from outmetric.estimators import FixedKernelMetric, LearnedKernelMetric, MetricTransformer
-from outmetric.kernels import Separable, median_factor
+from outmetric.estimators import KernelMetric, MetricTransformer, Settings, settings_of
+from outmetric.kernels import median_factor
+from outmetric.problem import FixedKernelModel, LearnedKernelModel
 
-WEIGHTS = ("regression_weight", "collocation_weight", "metric_penalty", "metric_ridge", "output_penalty")
+WEIGHTS = ("regression_weight", "collocation_weight", *FixedKernelModel.weights, *LearnedKernelModel.weights)
 TARGETS = ("n_components", "prototypes")
 
 
-@dataclass(frozen=True, eq=False)
-class Member:
-    """Candidates (by their numbers) that the model cannot tell apart, with the settings of the first.
+@dataclass(frozen=True)
+class Alike:
+    """Candidates, by their numbers, that the model cannot tell apart, with the settings of the first.
 
-    ``ratio`` is gamma/lambda or "auto", and ``targets`` a fingerprint of what decides the targets: members that agree in the first
+    ``ratio`` is gamma/lambda or "auto", and ``targets`` a fingerprint of what decides the targets: those that agree in the first
     share a decomposition, in both a batch.
     """
 
-    settings: dict[str, Any]
-    indices: list[int]
-    ratio: Any
-    targets: Any
+    settings: Mapping[str, Any]
+    indices: tuple[int, ...]
+    ratio: Any = None
+    targets: Any = None
 
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Candidates with one kernel and one preparation of the data; not ``shared``: a single one that needs a fit of its own."""
+    """Candidates with one kernel and one preparation of the data.
+
+    ``settings`` are those of the metric before the candidates change its weights; None: a single candidate that needs a fit of its
+    own.
+    """
 
     estimator: Any
-    members: list[Member]
-    shared: bool
+    members: tuple[Alike, ...]
+    settings: Settings | None
+
+    @property
+    def shared(self) -> bool:
+        """Whether its candidates share decompositions."""
+        return self.settings is not None
 
     @property
     def n_decompositions(self) -> int:
         return len({member.ratio for member in self.members}) if self.shared else 0
+
+    def landmarks_reason(self, n_samples: int) -> str | None:
+        """Why the candidates are fitted with landmarks and can share the pass, or None."""
+        return None if self.settings is None else self.settings.landmarks_reason(n_samples)
 
 
 def metric_of(estimator: Any) -> Any:
@@ -56,88 +70,84 @@ def metric_of(estimator: Any) -> Any:
 
 
 def shared_groups(
-    estimator: Any, candidates: Iterable[Mapping[str, Any]], n_classes: int
+    estimator: Any, candidates: Iterable[Mapping[str, Any]], dimension: int, *, labelled: bool = True
 ) -> tuple[list[Group], list[tuple[float, ...]]]:
-    """The groups of candidates, and for each candidate a tuple that is smaller the simpler it is."""
-    groups: dict[Any, Group] = {}
-    members: dict[Any, Member] = {}
-    simplicity: list[tuple[float, ...]] = []
+    """The groups of candidates, and for each candidate a tuple that is smaller the simpler it is.
+
+    ``dimension`` is that of the targets unless candidates say otherwise.
+    """
     prefix = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
+    bases: dict[Any, tuple[Any, Settings | None]] = {}
+    essences: dict[Any, dict[Any, Alike]] = {}
+    alone: dict[int, Group] = {}
+    order: list[Any] = []
+    simplicity: list[tuple[float, ...]] = []
     for index, candidate in enumerate(candidates):
         flexible = {prefix + name for name in (*WEIGHTS, *TARGETS)} & set(candidate)
         common = {name: value for name, value in candidate.items() if name not in flexible}
         key = _fingerprint(common)
-        if key not in groups:
-            groups[key] = Group(clone(estimator).set_params(**clone(common, safe=False)), [], shared=True)
-        metric = metric_of(groups[key].estimator)
-        if not isinstance(metric, MetricTransformer):
-            raise TypeError(f"MetricSearchCV tunes the metrics of outmetric, not {type(metric).__name__}.")
-        if not isinstance(metric, FixedKernelMetric | LearnedKernelMetric):
-            groups[index] = _alone(estimator, candidate, index)
+        if key not in bases:
+            base = clone(estimator).set_params(**clone(common, safe=False))
+            bases[key] = base, _served(metric_of(base), labelled)
+            order.append(key)
+        base, settings = bases[key]
+        metric = metric_of(base)
+        if not isinstance(metric, KernelMetric):
             simplicity.append(())
+            alone[index] = _alone(estimator, candidate, index)
             continue
-        settings = {
-            name: candidate.get(prefix + name, getattr(metric, name)) for name in (*WEIGHTS, *TARGETS) if hasattr(metric, name)
-        }
-        simplicity.append(_simplicity(settings, metric.bandwidth, n_classes))
-        unknown = {name for name in flexible if name.removeprefix(prefix) not in settings}
-        if unknown or not _is_served(metric) or settings.get("metric_ridge") == 0:
-            groups[index] = _alone(estimator, candidate, index)
+        names = ("regression_weight", "collocation_weight", *metric.model.weights, *TARGETS)
+        given = {name: candidate.get(prefix + name, getattr(metric, name)) for name in names}
+        simplicity.append(_simplicity(given, metric.bandwidth, dimension))
+        unknown = {name for name in flexible if name.removeprefix(prefix) not in given}
+        if unknown or settings is None or given.get("metric_ridge") == 0:
+            alone[index] = _alone(estimator, candidate, index)
             continue
-        clone(metric).set_params(**settings)._check_parameters()
-        targets = _fingerprint({name: settings[name] for name in TARGETS})
-        ratio = _weight_ratio(settings)
-        essence = (key, targets, ratio, _essence(settings))
-        if essence not in members:
-            members[essence] = Member(settings, [], ratio, targets)
-            groups[key].members.append(members[essence])
-        members[essence].indices.append(index)
-    return [group for group in groups.values() if group.members], simplicity
+        settings.with_weights(given)  # raises for weights that are none
+        targets = _fingerprint({name: given[name] for name in TARGETS})
+        ratio = _weight_ratio(given)
+        essence = targets, ratio, metric.model.essence(given, given["regression_weight"])
+        found = essences.setdefault(key, {})
+        known = found.get(essence, Alike(given, (), ratio, targets))
+        found[essence] = Alike(known.settings, (*known.indices, index), ratio, targets)
+    groups = [Group(bases[key][0], tuple(essences[key].values()), bases[key][1]) for key in order if key in essences]
+    return [*groups, *alone.values()], simplicity
 
 
 def _alone(estimator: Any, candidate: Mapping[str, Any], index: int) -> Group:
     """A candidate that needs a fit of its own; raises for parameters that the estimator does not know."""
-    alone = clone(estimator).set_params(**clone(dict(candidate), safe=False))
-    return Group(alone, [Member({}, [index], None, None)], shared=False)
+    own = clone(estimator).set_params(**clone(dict(candidate), safe=False))
+    return Group(own, (Alike({}, (index,)),), None)
 
 
-def _simplicity(settings: Mapping[str, Any], bandwidth: Any, n_classes: int) -> tuple[float, ...]:
-    components, prototypes = settings["n_components"], settings["prototypes"]
+def _served(metric: Any, labelled: bool) -> Settings | None:
+    """The settings of a metric if a shared decomposition can stand in for its fits."""
+    if not isinstance(metric, MetricTransformer):
+        raise TypeError(f"MetricSearchCV tunes the metrics of outmetric, not {type(metric).__name__}.")
+    if not isinstance(metric, KernelMetric):
+        return None
+    settings = settings_of(metric)
+    if settings.landmarks_reason(0) is not None and not (labelled and isinstance(metric.similarity, str)):
+        return None  # one pass for all folds knows classes only
+    served = settings.kernel.is_separable and settings.kernel.n_outputs is None
+    return settings if served and settings.solver in ("auto", "spectral", "nystroem") else None
+
+
+def _simplicity(given: Mapping[str, Any], bandwidth: Any, dimension: int) -> tuple[float, ...]:
+    components, prototypes = given["n_components"], given["prototypes"]
     if components is None and isinstance(prototypes, str):
-        components = n_classes if prototypes == "onehot" else n_classes - 1
+        components = dimension + (prototypes == "onehot")
     elif components is None:
         components = (np.shape(prototypes) or (0,))[-1]  # what is no matrix is told when it is fitted
     relative = median_factor(bandwidth) if isinstance(bandwidth, str) else None
     width = relative if relative is not None else float(bandwidth) if isinstance(bandwidth, Real) else 0.0
-    return float(components), float(settings["regression_weight"]), float(relative is None), -width
+    return float(components), float(given["regression_weight"]), float(relative is None), -width
 
 
-def _is_served(metric: Any) -> bool:
-    """Whether the shared decomposition can stand in for a fit."""
-    kernel = metric._declared_kernel()
-    if metric._landmarks_reason(0) is not None and not isinstance(metric.similarity, str):
-        return False  # one pass for all folds knows classes only
-    return isinstance(kernel, Separable) and kernel.output_matrix is None and metric.solver in ("auto", "spectral", "nystroem")
-
-
-def _weight_ratio(settings: Mapping[str, Any]) -> Any:
+def _weight_ratio(given: Mapping[str, Any]) -> Any:
     """Gamma / lambda, or "auto", which is a multiple of lambda as well."""
-    gamma = settings["collocation_weight"]
-    return gamma if isinstance(gamma, str) else float(f"{gamma / settings['regression_weight']:.12g}")
-
-
-def _essence(settings: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What the distances depend on beside targets and gamma/lambda, up to a factor: one weight of each model is redundant.
-
-    Model 2's map depends on lambda^3/rho only, model 1's on rho^2/lambda and the relative ridge. Automatic penalties follow lambda.
-    """
-    scale = settings["regression_weight"]
-    if "output_penalty" in settings:
-        penalty = settings["output_penalty"]
-        return ((scale, penalty) if isinstance(penalty, str) else f"{3 * np.log(scale) - np.log(penalty):.10f}",)
-    penalty = settings["metric_penalty"]
-    strength = (scale, penalty) if isinstance(penalty, str) else f"{2 * np.log(penalty) - np.log(scale):.10f}"
-    return strength, settings["metric_ridge"]
+    gamma = given["collocation_weight"]
+    return gamma if isinstance(gamma, str) else float(f"{gamma / given['regression_weight']:.12g}")
 
 
 def _fingerprint(values: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -6,7 +6,6 @@ It searches over how features are scaled, the kernel, how strongly informative f
 
 from __future__ import annotations
 
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -27,8 +26,8 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from outmetric.choosing.committee import COMMITTEE, LARGE_COMMITTEE, MANY_SAMPLES, Candidate, fit_committee
 from outmetric.choosing.search import MetricSearchCV
 from outmetric.columns import FeatureWeights, table_encoder, without_na
-from outmetric.estimators import Described, Fact, FixedKernelMetric, LearnedKernelMetric, data, number, settings
-from outmetric.foundation import Array, check_number
+from outmetric.estimators import Described, Fact, FixedKernelMetric, LearnedKernelMetric, data, number, settings_text
+from outmetric.foundation import Array, announce, check_number
 
 KERNELS = ("rbf", "laplacian", "additive")
 POWERS = (0.0, 0.25, 0.5, 1.0)
@@ -221,7 +220,7 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
         if callable(self.verbose):
             self.verbose(done, total, text)
         elif self.verbose:
-            print(f"[MetricClassifier] {done} of {total} preparations compared: {text}", file=sys.stderr)
+            announce("MetricClassifier", f"{done} of {total} preparations compared: {text}")
 
     def predict_proba(self, X: Any) -> Array:
         """The committee's mean of smoothed neighbour votes, shape (n, classes)."""
@@ -248,8 +247,8 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
     def _facts(self) -> list[Fact]:
         preparations = len({candidate.preparation for candidate in self.candidates_})
         best = [
-            f"{number(member.candidate.score)}: {settings(member.candidate.description)}, {member.candidate.n_neighbors} neighbours"
-            for member in self.committee_[:SHOWN]
+            f"{number(chosen.score)}: {settings_text(chosen.description)}, {chosen.n_neighbors} neighbours"
+            for chosen in (member.candidate for member in self.committee_[:SHOWN])
         ]
         return [
             Fact("learned from", data(self.committee_[0].voters.n_samples_fit_, self.n_features_in_, self.classes_)),

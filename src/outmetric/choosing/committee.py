@@ -5,17 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from sklearn.base import clone
 from sklearn.neighbors import KNeighborsClassifier
 
-from outmetric.choosing.votes import smoothed_votes
+from outmetric.choosing.votes import counted_votes, smoothed_votes
 from outmetric.foundation import Array
+from outmetric.rows import EXACT_MEMBERS, LANDMARKS
 
 COMMITTEE = 25
-# With more than this, fewer maps vote; with still more they are made of landmarks, which costs half a point of accuracy.
+# With more than this, fewer maps vote; with more than EXACT_MEMBERS they are made of landmarks, at half a point of accuracy.
 MANY_SAMPLES, LARGE_COMMITTEE = 2000, 5
-EXACT_SAMPLES, LANDMARKS = 4000, 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +45,7 @@ class Member:
     voters: KNeighborsClassifier
 
     def probabilities(self, X: Any) -> Array:
-        shares = self.voters.predict_proba(self.pipeline.transform(X))
-        return smoothed_votes(np.rint(shares * self.candidate.n_neighbors), self.candidate.n_neighbors)
+        return smoothed_votes(counted_votes(self.voters, self.pipeline.transform(X)), self.candidate.n_neighbors)
 
 
 def fit_committee(candidates: list[Candidate], size: int, X: Any, labels: Array) -> list[Member]:
@@ -60,7 +58,7 @@ def fit_committee(candidates: list[Candidate], size: int, X: Any, labels: Array)
             continue
         try:
             chosen = clone(candidate.pipeline).set_params(**candidate.params)
-            if len(labels) > EXACT_SAMPLES:
+            if len(labels) > EXACT_MEMBERS:
                 chosen.set_params(metric__n_landmarks=LANDMARKS, metric__random_state=0)
             fitted = chosen.fit(X, labels)
         except ValueError as error:  # sound in the folds, but not with all data

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,19 +14,34 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import _safe_split
 
-from outmetric.choosing.candidates import Group, Member, metric_of
-from outmetric.choosing.votes import Score, neighbour_votes
-from outmetric.estimators import Gathered, check_points
-from outmetric.foundation import Array, available_memory, in_threads, require_memory, stack
-from outmetric.problem import ClassSummary, target_rank
+from outmetric.choosing.candidates import Alike, Group, metric_of
+from outmetric.choosing.votes import ClassVote, Vote
+from outmetric.estimators import (
+    Gathered,
+    LandmarkMap,
+    Settings,
+    check_new,
+    check_supervision,
+    check_training,
+    data_kind,
+    exact_problem,
+    landmark_map,
+    with_checked_landmarks,
+)
+from outmetric.foundation import Array, fits_in_memory, in_threads, n_points, require_memory, stack
+from outmetric.problem import ClassSummary, real_targets
 from outmetric.rows import Statistics, blocks_of, gather
-from outmetric.solvers import BatchStep, Decomposition, FixedBatch, LearnedBatch, Maps, ReducedDecomposition, Status
+from outmetric.solvers import Decomposition, FeatureDecomposition, Maps, Status
 
 # Candidates that are trained together; more would not be faster.
 BATCH = 64
 # With landmarks, at most so many training points of a fold vote on at most so many of its validation points.
 REFERENCE = 1000
 VALIDATION = 1000
+
+Splits = list[tuple[Array, Array]]
+# Positions in a group's list of members, and their maps.
+Batches = Iterator[tuple[list[int], Maps]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,11 +50,11 @@ class Task:
 
     group: Group
     folds: list[int]
-    splits: list[tuple[Array, Array]]
+    splits: Splits
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
+class FoldScores:
     """The scores of a task in one fold, (members, numbers of neighbours); NaN where a fit failed.
 
     ``gathered`` holds what the pass found of all data, for fitting the best candidate without another.
@@ -55,46 +70,24 @@ class Result:
     gathered: Gathered | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class _Votes:
-    """What turns maps into scores."""
-
-    labels: Array
-    classes: Array
-    neighbours: Array
-    score: Score
-
-    @property
-    def n_classes(self) -> int:
-        return len(self.classes)
-
-    def of(self, rows: Array) -> _Votes:
-        """The same for some of the rows."""
-        return replace(self, labels=self.labels[rows])
-
-
-def tasks_of(group: Group, splits: list[tuple[Array, Array]], n_samples: int, n_classes: int) -> list[Task]:
+def tasks_of(group: Group, splits: Splits, n_samples: int, n_classes: int) -> list[Task]:
     """One task for all folds if one pass serves them, otherwise one for each."""
     apart = [Task(group, [fold], [split]) for fold, split in enumerate(splits)]
-    if not by_landmarks(group, n_samples) or isinstance(group.estimator, Pipeline) or _repeats(splits):
+    if group.settings is None or group.landmarks_reason(n_samples) is None:
+        return apart
+    if isinstance(group.estimator, Pipeline) or _repeats(splits):
         return apart
     cells = n_classes * (int(_signatures(splits, n_samples).max()) + 1)
-    available = available_memory()
-    n_bytes = 8.0 * cells * metric_of(group.estimator)._n_landmarks() ** 2
-    return apart if available is not None and n_bytes > available / 2 else [Task(group, list(range(len(splits))), splits)]
+    together = [Task(group, list(range(len(splits))), splits)]
+    return together if fits_in_memory(2 * 8.0 * cells * group.settings.landmark_count**2) else apart
 
 
-def _repeats(splits: list[tuple[Array, Array]]) -> bool:
+def _repeats(splits: Splits) -> bool:
     """Whether a training part has rows more than once."""
     return any(np.bincount(train).max(initial=0) > 1 for train, _ in splits)
 
 
-def by_landmarks(group: Group, n_samples: int) -> bool:
-    """Whether the candidates of a group are fitted with landmarks, and can share the pass."""
-    return group.shared and metric_of(group.estimator)._landmarks_reason(n_samples) is not None
-
-
-def _signatures(splits: list[tuple[Array, Array]], n_samples: int) -> Array:
+def _signatures(splits: Splits, n_samples: int) -> Array:
     """A number for each row that tells which training parts it belongs to; numbers are 0, 1, 2, ..."""
     signatures, count = np.zeros(n_samples, dtype=np.intp), 1
     for train, _ in splits:
@@ -105,112 +98,201 @@ def _signatures(splits: list[tuple[Array, Array]], n_samples: int) -> Array:
     return signatures
 
 
-def evaluate(task: Task, X: Any, y: Array, labels: Array, classes: Array, neighbours: Array, score: Score) -> list[Result]:
+def evaluate(task: Task, X: Any, y: Array, vote: Vote) -> list[FoldScores]:
     """Scores of a group's candidates, fold by fold."""
-    votes = _Votes(labels, classes, neighbours, score)
-    if by_landmarks(task.group, len(labels)):
-        return _evaluate_landmarks(task, X, y, votes)
+    if task.group.landmarks_reason(len(y)) is not None:
+        assert isinstance(vote, ClassVote)  # others are not served by landmarks
+        return _evaluate_landmarks(task, X, y, vote)
     (fold,), ((train, test),) = task.folds, task.splits
     estimator = clone(task.group.estimator)
-    maps_of = _shared_maps if task.group.shared else _own_maps
 
-    def maps() -> Iterator[tuple[list[int], Maps]]:
+    def maps() -> Batches:
         X_train, y_train = _safe_split(estimator, X, y, train)
         X_test, _ = _safe_split(estimator, X, y, test, train)
-        yield from maps_of(estimator, task.group.members, X_train, y_train, X_test)
+        if task.group.settings is None:
+            yield [0], _own_maps(estimator, X_train, y_train, X_test)
+        else:
+            yield from _shared_maps(estimator, task.group.settings, task.group.members, X_train, y_train, X_test)
 
-    return [_score(task, fold, maps, votes, train, test, X)]
+    return [_score(task, fold, maps, vote, train, test, X)]
 
 
 def _score(
     task: Task,
     fold: int,
-    maps_of: Callable[[], Iterator[tuple[list[int], Maps]]],
-    votes: _Votes,
+    maps_of: Callable[[], Batches],
+    vote: Vote,
     train: Array,
     test: Array,
     X: Any,
     gathered: Gathered | None = None,
-) -> Result:
-    """The result of a fold, whose maps are of these training and validation rows."""
+) -> FoldScores:
+    """The scores in a fold, whose maps are of these training and validation rows."""
     began = time.perf_counter()
-    scores = np.full((len(task.group.members), len(votes.neighbours)), np.nan)
+    scores = np.full((len(task.group.members), len(vote.neighbours)), np.nan)
     stragglers, failure, scoring_time = 0, None, 0.0
     try:
         for positions, maps in maps_of():
             mapped = time.perf_counter()
-            counted = neighbour_votes(maps.train, votes.labels[train], maps.new, votes.neighbours, votes.n_classes)
-            found = votes.score(counted, votes.neighbours, votes.labels[test], _safe_indexing(X, test))
+            found = vote.scores(maps.train, train, maps.new, test, _safe_indexing(X, test))
             scores[positions] = np.where(maps.sound[:, None], found, np.nan)
             stragglers += int(np.sum(~maps.converged))
             failure = failure or (None if maps.sound.all() else Status.ILL_CONDITIONED.value)
             scoring_time += time.perf_counter() - mapped
     except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
         failure = str(error)
-    indices = [member.indices for member in task.group.members]
+    indices = [list(member.indices) for member in task.group.members]
     fit_time = time.perf_counter() - began - scoring_time
-    return Result(fold, indices, scores, fit_time, scoring_time, stragglers, failure, gathered)
+    return FoldScores(fold, indices, scores, fit_time, scoring_time, stragglers, failure, gathered)
 
 
-def _evaluate_landmarks(task: Task, X: Any, y: Array, votes: _Votes) -> list[Result]:
+def _own_maps(estimator: Any, X_train: Any, y_train: Array, X_test: Any) -> Maps:
+    """The maps of a single candidate, by a fit."""
+    estimator.fit(X_train, y_train)
+    train, new = (np.asarray(estimator.transform(part))[None] for part in (X_train, X_test))
+    return Maps(train, new, np.ones(1, dtype=bool), np.ones(1, dtype=bool))
+
+
+def _shared_maps(
+    estimator: Any, settings: Settings, members: tuple[Alike, ...], X_train: Any, y_train: Array, X_test: Any
+) -> Batches:
+    """The maps of all members, batch by batch."""
+    if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
+        before = Pipeline(estimator.steps[:-1])
+        X_train, X_test = before.fit_transform(X_train, y_train), before.transform(X_test)
+    metric = metric_of(estimator)
+    points = check_training(metric, X_train, settings.kernel.takes)
+    y, labelled = check_supervision(metric, y_train, n_points(points))
+    problem = exact_problem(settings, points, data_kind(metric), y, labelled)
+    new = check_new(metric, X_test)
+    n = len(problem.targets.values)
+    matrices = 3 + problem.similarity.held_arrays
+    require_memory(
+        8.0 * matrices * n * n,
+        f"a search on {n} samples ({matrices} arrays of {n} x {n})",
+        "landmarks (n_landmarks=1000), or search on fewer rows.",
+    )
+    (scalar,) = problem.kernel.scalars
+    gram, cross = scalar.gram(problem.points), scalar.cross(new, problem.points)
+
+    def decompose(ratio: float) -> Decomposition:
+        return Decomposition(gram, cross, problem.similarity, ratio)
+
+    def targets(own: Settings) -> Array:
+        return (own.class_targets(y) if labelled else real_targets(y, own.components(n))).values
+
+    yield from _batches(settings, members, problem.similarity.mean_degree, decompose, targets)
+
+
+def _batches(
+    settings: Settings,
+    members: tuple[Alike, ...],
+    degree: float,
+    decompose: Callable[[float], Decomposition],
+    targets_of: Callable[[Settings], Array],
+) -> Batches:
+    """The maps of all members; ``decompose`` gives what those with one ratio of weights share."""
+    alike: dict[Any, dict[Any, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for position, member in enumerate(members):
+        alike[member.ratio][member.targets].append(position)
+    for by_targets in alike.values():
+        first = settings.with_weights(members[next(iter(by_targets.values()))[0]].settings)
+        shared = decompose(first.gamma(degree) / first.regression_weight)
+        for positions in by_targets.values():
+            targets = targets_of(settings.with_weights(members[positions[0]].settings))
+            for start in range(0, len(positions), BATCH):
+                part = positions[start : start + BATCH]
+                given = [members[position].settings for position in part]
+                yield part, _maps(settings, shared, targets, given)
+
+
+def _maps(settings: Settings, shared: Decomposition, targets: Array, given: list[Any]) -> Maps:
+    """The maps of settings that share a decomposition and targets."""
+    weights = np.array([own["regression_weight"] for own in given], dtype=np.float64)
+    penalties = {name: [own[name] for own in given] for name in settings.model.weights}
+    model = settings.model.scaled(penalties, weights, shared.squares(targets), lambda: shared.identity_energy(targets, weights))
+    return shared.maps(targets, weights, model, tol=settings.tol, max_iter=settings.max_iter)
+
+
+def _evaluate_landmarks(task: Task, X: Any, y: Array, vote: ClassVote) -> list[FoldScores]:
     """One pass over the data, then all folds. Landmarks and bandwidth are chosen from all rows: neither looks at labels."""
     estimator = clone(task.group.estimator)
     metric = metric_of(estimator)
-    splits = task.splits
+    splits, settings = task.splits, task.group.settings
+    assert settings is not None
     try:
         if isinstance(estimator, Pipeline) or _repeats(splits):
             # A fold by itself: the steps before are fitted on its training part, and rows may occur twice in it.
             ((train, test),) = splits
             rows = np.concatenate([train, test])
-            X, y, votes = _by_itself(estimator, X, y, train, test), y[rows], votes.of(rows)
+            X, y, vote = _by_itself(estimator, X, y, train, test), y[rows], vote.of(rows)
             splits = [(np.arange(len(train)), np.arange(len(train), len(rows)))]
-        points = metric._checked_points(X)
-        kernel, features, landmarks, place = metric._landmark_features(points)
-        signatures = _signatures(splits, len(y))
-        cells = gather(features, blocks_of(points, signatures * votes.n_classes + votes.labels))
+        points = check_training(metric, X, settings.kernel.takes)
+        found = landmark_map(with_checked_landmarks(metric, settings), points, data_kind(metric))
+        cells = _FoldCells.gather(found, points, vote, splits)
     except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
         failure = str(error)
 
-        def fail() -> Iterator[tuple[list[int], Maps]]:
+        def fail() -> Batches:
             raise ValueError(failure)
 
-        return [_score(task, fold, fail, votes, *split, X) for fold, split in zip(task.folds, splits, strict=True)]
+        return [_score(task, fold, fail, vote, *split, X) for fold, split in zip(task.folds, splits, strict=True)]
 
-    shape = (votes.n_classes, features.width + 1, features.width + 1)
-
-    def total(rows: Array | slice) -> Array:
-        """The moments of each class over some of the rows, which must be whole cells."""
-        moments = np.zeros(shape)
-        for signature in np.flatnonzero(np.bincount(signatures[rows])).tolist():
-            for label in range(votes.n_classes):
-                moments[label] += cells.get(signature * votes.n_classes + label, 0.0)
-        return moments
-
-    classes = votes.classes
+    features, classes = found.features, vote.classes
     gathered = None
     if len(task.folds) > 1:
-        gathered = Gathered(metric, kernel, Statistics(features, classes, total(slice(None))), landmarks, place)
+        gathered = Gathered(metric, found, Statistics(features, classes, cells.total(slice(None))))
 
-    def score_fold(item: tuple[int, tuple[Array, Array]]) -> Result:
+    def score_fold(item: tuple[int, tuple[Array, Array]]) -> FoldScores:
         fold, (train, test) = item
         rng = np.random.default_rng(fold)
         voters, asked = _some(train, REFERENCE, rng), _some(test, VALIDATION, rng)
 
-        def maps() -> Iterator[tuple[list[int], Maps]]:
-            moments = total(train)
+        def maps() -> Batches:
+            moments = cells.total(train)
             present = moments[:, -1, -1] > 0
             summary = ClassSummary.make(moments[present], features)
+            count = int(summary.counts.sum())
             phi_train, phi_new = features.features(points[voters]), features.features(points[asked])
 
-            def decompose(ratio: float) -> tuple[Decomposition, Array]:
-                return ReducedDecomposition(summary, phi_train, phi_new, ratio), classes[present]
+            def decompose(ratio: float) -> Decomposition:
+                return FeatureDecomposition(summary, phi_train, phi_new, ratio)
 
-            count = int(summary.counts.sum())
-            yield from _batches(clone(metric), task.group.members, summary.mean_degree, decompose, n_samples=count)
+            def targets(own: Settings) -> Array:
+                prototypes = own.class_targets(classes[present], count).prototypes
+                assert prototypes is not None
+                return prototypes
 
-        return _score(task, fold, maps, votes, voters, asked, X, gathered)
+            yield from _batches(settings, task.group.members, summary.mean_degree, decompose, targets)
+
+        return _score(task, fold, maps, vote, voters, asked, X, gathered)
 
     return list(in_threads(score_fold, zip(task.folds, splits, strict=True)))
+
+
+@dataclass(frozen=True, eq=False)
+class _FoldCells:
+    """The moments of each class among the rows that belong to the same training parts."""
+
+    cells: dict[int, Array]
+    signatures: Array
+    n_classes: int
+    width: int
+
+    @classmethod
+    def gather(cls, found: LandmarkMap, points: Any, vote: ClassVote, splits: Splits) -> _FoldCells:
+        """In one pass over the data."""
+        n_classes, signatures = len(vote.classes), _signatures(splits, len(vote.labels))
+        cells = gather(found.features, blocks_of(points, signatures * n_classes + vote.labels))
+        return cls(cells, signatures, n_classes, found.features.width + 1)
+
+    def total(self, rows: Array | slice) -> Array:
+        """The moments of each class over some of the rows, which must be whole cells."""
+        moments = np.zeros((self.n_classes, self.width, self.width))
+        for signature in np.flatnonzero(np.bincount(self.signatures[rows])).tolist():
+            for label in range(self.n_classes):
+                moments[label] += self.cells.get(signature * self.n_classes + label, 0.0)
+        return moments
 
 
 def _by_itself(estimator: Any, X: Any, y: Array, train: Array, test: Array) -> Any:
@@ -227,83 +309,3 @@ def _by_itself(estimator: Any, X: Any, y: Array, train: Array, test: Array) -> A
 
 def _some(rows: Array, most: int, rng: np.random.Generator) -> Array:
     return np.asarray(rows) if len(rows) <= most else np.sort(rng.choice(rows, most, replace=False))
-
-
-def _own_maps(estimator: Any, members: list[Member], X_train: Any, y_train: Array, X_test: Any) -> Iterator[tuple[list[int], Maps]]:
-    """The maps of a single candidate, by a fit."""
-    estimator.fit(X_train, y_train)
-    train, new = (np.asarray(estimator.transform(part))[None] for part in (X_train, X_test))
-    yield [0], Maps(train, new, np.ones(1, dtype=bool), np.ones(1, dtype=bool))
-
-
-def _shared_maps(
-    estimator: Any, members: list[Member], X_train: Any, y_train: Array, X_test: Any
-) -> Iterator[tuple[list[int], Maps]]:
-    """The maps of all members, batch by batch: (positions in the list of members, their maps)."""
-    if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
-        before = Pipeline(estimator.steps[:-1])
-        X_train, X_test = before.fit_transform(X_train, y_train), before.transform(X_test)
-    metric = metric_of(estimator)
-    problem = metric._problem(metric._checked_points(X_train), y_train)
-    new = check_points(metric, X_test, metric._takes, fitting=False)
-    n = len(problem.targets.values)
-    matrices = 3 + problem.similarity.held_arrays
-    require_memory(
-        8.0 * matrices * n * n,
-        f"a search on {n} samples ({matrices} arrays of {n} x {n})",
-        "landmarks (n_landmarks=1000), or search on fewer rows.",
-    )
-    (scalar,) = problem.kernel.scalars
-    gram, cross = scalar.gram(problem.points), scalar.cross(new, problem.points)
-
-    def decompose(ratio: float) -> tuple[Decomposition, Array]:
-        return Decomposition(gram, cross, problem.similarity, ratio), y_train
-
-    yield from _batches(metric, members, problem.similarity.mean_degree, decompose)
-
-
-def _batches(
-    metric: Any,
-    members: list[Member],
-    degree: float,
-    decompose: Callable[[float], tuple[Decomposition, Array]],
-    *,
-    n_samples: int | None = None,
-) -> Iterator[tuple[list[int], Maps]]:
-    """The maps of all members; ``decompose`` gives what those with one ratio of weights share, and labels to make targets of.
-
-    Those are the labels of all samples, or with ``n_samples`` their classes.
-    """
-    alike: dict[Any, dict[Any, list[int]]] = defaultdict(lambda: defaultdict(list))
-    for position, member in enumerate(members):
-        alike[member.ratio][member.targets].append(position)
-    for by_targets in alike.values():
-        first = members[next(iter(by_targets.values()))[0]]
-        metric.set_params(**first.settings)
-        shared, labels = decompose(metric._collocation_weight(degree) / metric.regression_weight)
-        for positions in by_targets.values():
-            metric.set_params(**members[positions[0]].settings)
-            made = metric._class_targets(labels, n_samples)
-            targets = made.values if n_samples is None else made.prototypes
-            for start in range(0, len(positions), BATCH):
-                part = positions[start : start + BATCH]
-                settings = [members[position].settings for position in part]
-                weights = np.array([own["regression_weight"] for own in settings], dtype=np.float64)
-                step = _batch_step(settings, shared, targets, weights)
-                yield part, shared.maps(targets, weights, step, tol=metric.tol, max_iter=metric.max_iter)
-
-
-def _batch_step(settings: list[dict[str, Any]], shared: Decomposition, targets: Array, weights: Array) -> BatchStep:
-    squares = shared.squares(targets)
-    if "output_penalty" in settings[0]:
-        automatic = shared.identity_energy(targets, weights) / (2 * target_rank(squares))
-        return LearnedBatch(_or_automatic([own["output_penalty"] for own in settings], automatic))
-    unit = weights * np.trace(squares) / target_rank(squares)
-    ridges = unit * np.array([own["metric_ridge"] for own in settings], dtype=np.float64)
-    return FixedBatch(_or_automatic([own["metric_penalty"] for own in settings], unit + ridges), ridges)
-
-
-def _or_automatic(penalties: list[Any], automatic: Array) -> Array:
-    return np.array(
-        [auto if isinstance(given, str) else given for given, auto in zip(penalties, automatic, strict=True)], dtype=float
-    )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
-from outmetric.choosing.evaluation import Result
+from outmetric.choosing.evaluation import FoldScores
 from outmetric.estimators import Gathered
 from outmetric.foundation import Array
 
@@ -22,7 +22,7 @@ class BestGathered:
         self.score = -np.inf
         self.found: list[tuple[set[int], Gathered]] = []
 
-    def enter(self, result: Result, score: float) -> None:
+    def enter(self, result: FoldScores, score: float) -> None:
         if score > self.score + TIE:
             self.score, self.found = score, []
         if result.gathered is not None and score >= self.score - TIE:
@@ -40,14 +40,14 @@ class ScoreTable:
         shape = (len(candidates), len(neighbours), n_splits)
         self.scores, self.fit_times, self.score_times = (np.full(shape, np.nan) for _ in range(3))
 
-    def enter(self, result: Result) -> None:
+    def enter(self, result: FoldScores) -> None:
         members = sum(len(same) for same in result.indices)
         for same, scores in zip(result.indices, result.scores, strict=True):
             self.scores[same, :, result.fold] = scores
             self.fit_times[same, :, result.fold] = result.fit_time / (members * self.scores.shape[1])
             self.score_times[same, :, result.fold] = result.score_time / (members * self.scores.shape[1])
 
-    def top(self, result: Result) -> float:
+    def top(self, result: FoldScores) -> float:
         """The best mean score among the candidates of a result."""
         means = self.scores[[index for same in result.indices for index in same]].mean(axis=2)
         return float(np.nanmax(means, initial=-np.inf))

@@ -5,12 +5,10 @@ Candidates share what they can (`outmetric.candidates`), and one sorted list of 
 
 from __future__ import annotations
 
-import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
-from typing import Any, Self, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin, MetaEstimatorMixin, TransformerMixin, clone
@@ -20,15 +18,13 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from outmetric.choosing.candidates import metric_of, shared_groups
-from outmetric.choosing.evaluation import REFERENCE, Result, Task, by_landmarks, evaluate, tasks_of
-from outmetric.choosing.results import BestGathered, ScoreTable
-from outmetric.choosing.votes import Score, score_function, smoothed_votes
-from outmetric.estimators import Described, Fact, data, number, settings
-from outmetric.foundation import Array, one_blas_thread
+from outmetric.choosing.candidates import metric_of
+from outmetric.choosing.scoring import Scoring
+from outmetric.choosing.votes import ClassVote, counted_votes, score_function, smoothed_votes
+from outmetric.estimators import Described, Fact, data, number, settings_text
+from outmetric.foundation import Array, announce
 from outmetric.rows import is_dask
 
 try:
@@ -43,8 +39,6 @@ except ImportError:  # scikit-learn before 1.9 has no callbacks
         return method
 
 
-# Samples up to which one BLAS thread is fastest.
-SMALL = 1500
 # With landmarks, at most so many training points vote in the end.
 VOTERS = 10_000
 
@@ -173,47 +167,35 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
             candidates = list(ParameterSampler(self.param_grid, self.n_iter, random_state=self.random_state))
         rows = np.arange(len(y))
         splits = [(rows[train], rows[test]) for train, test in check_cv(self.cv, y, classifier=True).split(X, y, groups)]
-        shared, simplicity = shared_groups(self.estimator, candidates, len(self.classes_))
-        most = REFERENCE if any(by_landmarks(group, len(y)) for group in shared) else len(y)
-        neighbours = _neighbour_counts(self.n_neighbors, min(most, *(len(train) for train, _ in splits)))
-        # Kernel by kernel, so that an interrupt leaves whole candidates behind.
-        tasks = [task for group in shared for task in tasks_of(group, splits, len(y), len(self.classes_))]
-        score = score_function(self.scoring, self.classes_)
-        table = ScoreTable(candidates, neighbours, len(splits))
+        scoring = Scoring.plan(self.estimator, candidates, splits, self.n_neighbors, len(y), n_classes=len(self.classes_))
+        vote = ClassVote(scoring.neighbours, labels, self.classes_, score_function(self.scoring, self.classes_))
         self.n_splits_ = len(splits)
         self.n_samples_fit_ = len(y)
-        self.n_decompositions_ = sum(task.group.n_decompositions * len(task.folds) for task in tasks)
-        stragglers, failures = 0, []
-        gathered = BestGathered()
-        self._scored = table, simplicity  # for `finish`, should this be interrupted
-        progress = _Progress(self, len(tasks), verbose=self.verbose)
+        self.n_decompositions_ = scoring.n_decompositions
+        self._scored = scoring  # for `finish`, should this be interrupted
+        progress = _Progress(self, len(scoring.tasks), verbose=self.verbose)
         try:
-            # Several BLAS threads do not help small matrices, and other tasks want the cores.
-            one_thread = self.n_jobs not in (None, 1) or len(labels) < SMALL
-            with one_blas_thread() if one_thread else nullcontext():
-                for results in self._run(tasks, X, y, labels, neighbours, score):
-                    for result in results:
-                        table.enter(result)
-                        stragglers += result.stragglers
-                        failures += [result.failure] if result.failure else []
-                    gathered.enter(results[-1], table.top(results[-1]))
-                    progress.advance()
+            scoring.run(X, y, vote, n_jobs=self.n_jobs, advance=progress.advance)
         finally:
-            self.cv_results_ = table.results()
-        if stragglers:
-            warnings.warn(f"{stragglers} fits reached max_iter before tol.", ConvergenceWarning, stacklevel=2)
-        means = self.cv_results_["mean_test_score"]
+            self.cv_results_ = scoring.table.results()
+        self._warn(scoring)
+        self._conclude(X, y, scoring)
+        del self._scored
+        progress.end()
+        return self
+
+    def _warn(self, scoring: Scoring) -> None:
+        """Tell of what went wrong."""
+        if scoring.stragglers:
+            warnings.warn(f"{scoring.stragglers} fits reached max_iter before tol.", ConvergenceWarning, stacklevel=3)
+        means, failures = self.cv_results_["mean_test_score"], scoring.failures
         if not np.isfinite(means).any():
             raise ValueError(f"no candidate could be scored; the first failure: {next(iter(failures), 'a score is not finite')}")
         if failures:
             unscored = int(np.sum(~np.isfinite(means)))
             warnings.warn(
-                f"{unscored} candidates were not scored; the first failure: {failures[0]}", FitFailedWarning, stacklevel=2
+                f"{unscored} candidates were not scored; the first failure: {failures[0]}", FitFailedWarning, stacklevel=3
             )
-        self._conclude(X, y, table, simplicity, gathered)
-        del self._scored
-        progress.end()
-        return self
 
     def finish(self, X: Any, y: Any) -> Self:
         """Go on after `fit` was interrupted: fit the best of the candidates that were scored until then in all folds.
@@ -225,20 +207,21 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
         if not hasattr(self, "_scored") or not np.isfinite(self.cv_results_["mean_test_score"]).any():
             raise NotFittedError("there is no interrupted fit with a candidate that was scored in all folds.")
         X, y = indexable(X, column_or_1d(y, warn=True))
-        self._conclude(X, y, *self._scored, BestGathered())
+        self._conclude(X, y, self._scored)
         del self._scored
         return self
 
-    def _conclude(self, X: Any, y: Array, table: ScoreTable, simplicity: list[tuple[float, ...]], gathered: BestGathered) -> None:
+    def _conclude(self, X: Any, y: Array, scoring: Scoring) -> None:
         """Choose the best candidate and fit it on all data."""
-        self.best_index_ = table.best(self.cv_results_["mean_test_score"], simplicity)
-        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+        means = self.cv_results_["mean_test_score"]
+        self.best_index_ = scoring.table.best(means, scoring.simplicity)
+        self.best_score_ = float(means[self.best_index_])
         chosen = dict(self.cv_results_["params"][self.best_index_])
         self.n_neighbors_ = int(chosen.pop("n_neighbors"))
         self.best_params_ = chosen
         if self.refit:
             began = time.perf_counter()
-            found = gathered.of(self.best_index_ // table.scores.shape[1])
+            found = scoring.gathered.of(self.best_index_ // len(scoring.neighbours))
             if found is not None:
                 self.best_estimator_ = found.fit(chosen)
             else:
@@ -258,16 +241,6 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
             rows = np.sort(np.concatenate([first, others[: VOTERS - len(first)]]))
             X, labels = _safe_indexing(X, rows), labels[rows]
         return KNeighborsClassifier(self.n_neighbors_).fit(np.asarray(self.best_estimator_.transform(X)), labels)
-
-    def _run(self, tasks: list[Task], X: Any, y: Array, labels: Array, neighbours: Array, score: Score) -> Iterable[list[Result]]:
-        calls = [delayed(evaluate)(task, X, y, labels, self.classes_, neighbours, score) for task in tasks]
-        # Nearly all time is spent in NumPy, which lets other threads run.
-        settings = {"n_jobs": self.n_jobs, "prefer": "threads"}
-        try:
-            run = Parallel(return_as="generator_unordered", **settings)(calls)
-        except ValueError:  # a backend that cannot hand over results as they come
-            run = Parallel(**settings)(calls)
-        return cast("Iterable[list[Result]]", run)
 
     def transform(self, X: Any) -> Any:
         """The best estimator's coordinates."""
@@ -295,8 +268,7 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
 
     def _votes(self, X: Any) -> Array:
         self._check_refitted()
-        shares = self.voters_.predict_proba(np.asarray(self.transform(X)))
-        return np.asarray(np.rint(shares * self.n_neighbors_))
+        return counted_votes(self.voters_, self.transform(X))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "cv_results_")
@@ -308,7 +280,7 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
 
         def result(row: int) -> str:
             params = {name.removeprefix(prefix): value for name, value in self.cv_results_["params"][row].items()}
-            return f"{number(means[row])} ± {number(spreads[row])}: {settings(params)}"
+            return f"{number(means[row])} ± {number(spreads[row])}: {settings_text(params)}"
 
         scored = np.isfinite(means)
         missing = f", {np.sum(~scored)} without a score" if not scored.all() else ""
@@ -357,17 +329,8 @@ class _Progress:
             self.verbose(self.done, self.tasks, "kernels and folds scored")
         elif self.verbose:
             end = "\n" if self.done == self.tasks else ""
-            print(f"\r[MetricSearchCV] {self.done} of {self.tasks} kernels and folds scored", end=end, file=sys.stderr)
+            announce("MetricSearchCV", f"{self.done} of {self.tasks} kernels and folds scored", again=True, end=end)
 
     def end(self) -> None:
         if self.context is not None:
             self.context.call_on_fit_task_end(estimator=self.search)
-
-
-def _neighbour_counts(given: Any, largest: int) -> Array:
-    counts = np.unique(np.atleast_1d(given))
-    if not np.issubdtype(counts.dtype, np.integer) or counts[0] < 1:
-        raise ValueError(f"n_neighbors must be integers >= 1, not {given!r}.")
-    if counts[0] > largest:
-        raise ValueError(f"n_neighbors={given!r} exceeds the {largest} points of the smallest training fold that vote; use fewer.")
-    return np.asarray(counts[counts <= largest])

@@ -1,29 +1,56 @@
 """The two models as scikit-learn estimators: parameters, checks, fits, fitted metrics and their summaries."""
 
-from outmetric.estimators.base import KernelTransformer, MetricTransformer
-from outmetric.estimators.checks import check_points, check_supervision
-from outmetric.estimators.fitting import Gathered
+from outmetric.estimators.base import (
+    KernelTransformer,
+    MetricTransformer,
+    bandwidth_of,
+    check_new,
+    check_training,
+    data_kind,
+    kept_points,
+    own_copy,
+)
+from outmetric.estimators.checks import check_kernel_parameters, check_points, check_supervision, declared_kernel
+from outmetric.estimators.fitting import LandmarkMap, exact_problem, landmark_map
+from outmetric.estimators.kernel_metric import Gathered, KernelMetric
 from outmetric.estimators.metric import LinearMetric, Metric, OutputMetric
 from outmetric.estimators.models import FixedKernelMetric, LearnedKernelMetric
-from outmetric.estimators.summary import Described, Fact, data, listed, number, setting, settings, shortened
+from outmetric.estimators.settings import Settings, settings_of
+from outmetric.estimators.streaming import with_checked_landmarks
+from outmetric.estimators.summary import Described, Fact, data, listed, number, setting, settings_text, shortened
 
 __all__ = [
     "Described",
     "Fact",
     "FixedKernelMetric",
     "Gathered",
+    "KernelMetric",
     "KernelTransformer",
+    "LandmarkMap",
     "LearnedKernelMetric",
     "LinearMetric",
     "Metric",
     "MetricTransformer",
     "OutputMetric",
+    "Settings",
+    "bandwidth_of",
+    "check_kernel_parameters",
+    "check_new",
     "check_points",
     "check_supervision",
+    "check_training",
     "data",
+    "data_kind",
+    "declared_kernel",
+    "exact_problem",
+    "kept_points",
+    "landmark_map",
     "listed",
     "number",
+    "own_copy",
     "setting",
-    "settings",
+    "settings_of",
+    "settings_text",
     "shortened",
+    "with_checked_landmarks",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -10,11 +10,11 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from outmetric.estimators.checks import check_pairs, check_points, is_numeric_matrix
+from outmetric.estimators.checks import check_pairs, check_points, declared_kernel, is_numeric_matrix
 from outmetric.estimators.metric import Metric, OutputMetric
-from outmetric.estimators.summary import Described, Fact, data, listed, settings
+from outmetric.estimators.summary import Described, Fact, data, listed, settings_text
 from outmetric.foundation import Array
-from outmetric.kernels import Diagonal, MatrixKernel, Scalar, Separable, Takes
+from outmetric.kernels import MatrixKernel, Separable, Takes
 from outmetric.rows import is_dask, transform_lazily
 from outmetric.solvers import Status
 
@@ -116,49 +116,6 @@ class KernelTransformer(MetricTransformer):
     bandwidth: Any
     kernel_params: Mapping[str, Any] | None
 
-    def _check_kernel(self) -> None:
-        if self.kernel_params is not None and not isinstance(self.kernel_params, Mapping):
-            raise ValueError(f"kernel_params must be None or a dict, not {self.kernel_params!r}.")
-        if isinstance(self.kernel, MatrixKernel | Scalar):
-            given = is_sequence(self.bandwidth) or self.bandwidth != "median" or self.kernel_params is not None
-            if given:
-                raise ValueError("bandwidth and kernel_params belong to a kernel given by name; this kernel object has its own.")
-
-    def _declared_kernel(self) -> MatrixKernel:
-        """The matrix kernel that the parameters describe."""
-        if isinstance(self.kernel, MatrixKernel):
-            return self.kernel
-        if isinstance(self.kernel, Scalar):
-            return Separable(self.kernel)
-        if is_sequence(self.bandwidth):
-            return Diagonal([Scalar(self.kernel, bandwidth, self.kernel_params) for bandwidth in self.bandwidth])
-        return Separable(Scalar(self.kernel, self.bandwidth, self.kernel_params))
-
-    def _training_points(self, X: Any) -> Any:
-        """X checked, and copied."""
-        return self._own(self._checked_points(X))
-
-    def _checked_points(self, X: Any, at_least: int = 2) -> Any:
-        """X checked, but not copied; decides what the points of later calls must be like."""
-        declared = self._declared_kernel().takes
-        self._takes = "arrays" if declared == "objects" and is_numeric_matrix(X) else declared
-        if self._takes == "objects":  # nothing of an earlier fit on a table may stay
-            for name in ("n_features_in_", "feature_names_in_"):
-                self.__dict__.pop(name, None)
-        return check_points(self, X, self._takes, fitting=True, at_least=at_least)
-
-    def _own(self, points: Any) -> Any:
-        """Checked points, copied.
-
-        In double precision whatever the data: coefficients are large numbers that almost cancel. But precomputed values keep the
-        dtype that tells how exact they are.
-        """
-        return points.copy() if self._takes in ("kernel values", "objects") else points.astype(np.float64)
-
-    def _kept(self, points: Any) -> Any:
-        """What the fitted metric needs: a precomputed kernel comes with its values, of its points only the number matters."""
-        return np.empty((len(points), 0)) if self._takes == "kernel values" else points
-
     def _settings(self) -> list[Fact]:
         assert isinstance(self.metric_, OutputMetric)
         return [Fact("kernel", _in_words(self.metric_.kernel)), *super()._settings()]
@@ -166,7 +123,7 @@ class KernelTransformer(MetricTransformer):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         try:
-            kernel = self._declared_kernel()
+            kernel = declared_kernel(self)
         except ValueError:  # tags must not raise; fit will
             kernel = Separable()
         tags.input_tags.sparse = kernel.takes == "sparse"
@@ -175,20 +132,81 @@ class KernelTransformer(MetricTransformer):
         return tags
 
 
+def check_training(estimator: MetricTransformer, X: Any, takes: Takes, *, at_least: int = 2) -> Any:
+    """X checked, but not copied; decides what the points of later calls must be like.
+
+    Parameters
+    ----------
+    estimator : MetricTransformer
+        That is to be fitted.
+    X : what users give
+    takes : Takes
+        What the kernel takes; of objects that are rows of numbers, arrays are made.
+    at_least : int
+        Points.
+    """
+    estimator._takes = "arrays" if takes == "objects" and is_numeric_matrix(X) else takes
+    if estimator._takes == "objects":
+        _forget(estimator, "n_features_in_", "feature_names_in_")
+    return check_points(estimator, X, estimator._takes, fitting=True, at_least=at_least)
+
+
+def check_new(estimator: MetricTransformer, X: Any) -> Any:
+    """Points of the kind that the estimator was, or is being, fitted on."""
+    return check_points(estimator, X, estimator._takes, fitting=False)
+
+
+def data_kind(estimator: MetricTransformer) -> Takes:
+    """What `check_training` found the data to be."""
+    return estimator._takes
+
+
+def adopt_data_kind(estimator: MetricTransformer, other: MetricTransformer) -> None:
+    """What the points must be like, from another estimator that has seen some of them."""
+    names = ("n_features_in_", "feature_names_in_", "_takes")
+    _forget(estimator, *names)
+    for name in names:
+        if hasattr(other, name):
+            setattr(estimator, name, getattr(other, name))
+
+
+def _forget(estimator: MetricTransformer, *names: str) -> None:
+    """Nothing of an earlier fit may stay."""
+    for name in names:
+        estimator.__dict__.pop(name, None)
+
+
+def own_copy(points: Any, takes: Takes) -> Any:
+    """Checked points, copied.
+
+    In double precision whatever the data: coefficients are large numbers that almost cancel. But precomputed values keep the
+    dtype that tells how exact they are.
+    """
+    return points.copy() if takes in ("kernel values", "objects") else points.astype(np.float64)
+
+
+def kept_points(points: Any, takes: Takes) -> Any:
+    """What the fitted metric needs: a precomputed kernel comes with its values, of its points only the number matters."""
+    return np.empty((len(points), 0)) if takes == "kernel values" else points
+
+
+def bandwidth_of(kernel: MatrixKernel) -> Any:
+    """The bandwidth as used, one for each scalar kernel, or None."""
+    bandwidths = [scalar.settings["bandwidth"] for scalar in kernel.scalars if scalar.has_bandwidth]
+    if not bandwidths:
+        return None
+    return bandwidths[0] if len(bandwidths) == 1 else np.array(bandwidths)
+
+
 def _in_words(kernel: MatrixKernel) -> str:
     parts = []
     for scalar in kernel.scalars:
         given = scalar.settings
-        parts.append(scalar.name + (f" ({settings(given)})" if given else ""))
-    if isinstance(kernel, Separable):
+        parts.append(scalar.name + (f" ({settings_text(given)})" if given else ""))
+    if kernel.is_separable:
         return parts[0]
     return f"{type(kernel).__name__} with {kernel.n_outputs} outputs" + (f": {listed(parts, 40)}" if parts else "")
 
 
 def _checked(estimator: MetricTransformer, function: Callable[[Any], Array], X: Any) -> Array:
-    return function(check_points(estimator, X, estimator._takes, fitting=False))
-
-
-def is_sequence(bandwidth: Any) -> bool:
-    """Whether a bandwidth is given for each output."""
-    return isinstance(bandwidth, Sequence | np.ndarray) and not isinstance(bandwidth, str)
+    return function(check_new(estimator, X))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_array, check_consistent_length, check_non_negative, column_or_1d, validate_data
 
 from outmetric.foundation import Array, objects
-from outmetric.kernels import Takes
+from outmetric.kernels import Diagonal, MatrixKernel, Scalar, ScalarKernel, Separable, Takes
 from outmetric.problem import LARGEST_TARGET
 
 # More classes than this are unusual enough to ask whether floats that happen to be whole really are labels.
@@ -135,3 +135,30 @@ def _check_not_real(labels: Array) -> None:
             "they are real targets, pass one column of floats: y.astype(float)[:, None]. If they are classes, pass "
             f"{'integers' if whole_floats else 'strings'}."
         )
+
+
+def declared_kernel(estimator: Any) -> MatrixKernel:
+    """The matrix kernel that an estimator's parameters ``kernel``, ``bandwidth`` and ``kernel_params`` describe."""
+    kernel, bandwidth, params = estimator.kernel, estimator.bandwidth, estimator.kernel_params
+    if isinstance(kernel, MatrixKernel):
+        return kernel
+    if isinstance(kernel, ScalarKernel):
+        return Separable(kernel)
+    if is_sequence(bandwidth):
+        return Diagonal([Scalar(kernel, one, params) for one in bandwidth])
+    return Separable(Scalar(kernel, bandwidth, params))
+
+
+def check_kernel_parameters(estimator: Any) -> None:
+    """Raise ValueError if the three parameters do not fit together."""
+    if estimator.kernel_params is not None and not isinstance(estimator.kernel_params, Mapping):
+        raise ValueError(f"kernel_params must be None or a dict, not {estimator.kernel_params!r}.")
+    if isinstance(estimator.kernel, MatrixKernel | ScalarKernel):
+        given = is_sequence(estimator.bandwidth) or estimator.bandwidth != "median" or estimator.kernel_params is not None
+        if given:
+            raise ValueError("bandwidth and kernel_params belong to a kernel given by name; this kernel object has its own.")
+
+
+def is_sequence(bandwidth: Any) -> bool:
+    """Whether a bandwidth is given for each output."""
+    return isinstance(bandwidth, Sequence | np.ndarray) and not isinstance(bandwidth, str)

@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from outmetric.estimators.base import is_sequence
-from outmetric.estimators.fitting import KernelMetric, as_used
+from outmetric.estimators.fitting import Fit
+from outmetric.estimators.kernel_metric import KernelMetric, as_used
 from outmetric.estimators.summary import number
-from outmetric.foundation import Array, check_number
-from outmetric.kernels import MatrixKernel
-from outmetric.problem import target_rank
-from outmetric.solvers import IllConditionedError, MetricStep, OutputMatrixStep, Solver, Trained
+from outmetric.problem import FixedKernelModel, LearnedKernelModel
 
 
 class FixedKernelMetric(KernelMetric):
@@ -116,6 +112,8 @@ class FixedKernelMetric(KernelMetric):
     True
     """
 
+    model = FixedKernelModel
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -154,21 +152,6 @@ class FixedKernelMetric(KernelMetric):
         self.tol = tol
         self.random_state = random_state
         self.verbose = verbose
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_number("metric_penalty", self.metric_penalty, positive=True, word="auto")
-        check_number("metric_ridge", self.metric_ridge)
-
-    def _step(self, solver: Solver, squares: Array) -> MetricStep:
-        scatter = self.regression_weight * squares
-        unit = float(np.trace(scatter)) / target_rank(squares)
-        self.metric_ridge_ = self.metric_ridge * unit
-        self.metric_penalty_ = unit + self.metric_ridge_ if self.metric_penalty == "auto" else float(self.metric_penalty)
-        return MetricStep(self.metric_penalty_, self.metric_ridge_, scatter)
-
-    def _residual_tolerance(self) -> float:
-        return 0.01 * self.tol
 
     def _weights(self) -> list[str]:
         penalty = as_used("metric penalty", self.metric_penalty, self.metric_penalty_)
@@ -278,6 +261,8 @@ class LearnedKernelMetric(KernelMetric):
     True
     """
 
+    model = LearnedKernelModel
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -315,33 +300,10 @@ class LearnedKernelMetric(KernelMetric):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_number("output_penalty", self.output_penalty, positive=True, word="auto")
-        if isinstance(self.kernel, MatrixKernel) or is_sequence(self.bandwidth):
-            raise ValueError(
-                "LearnedKernelMetric learns the matrix of the kernel k(x, x') B itself: give a scalar kernel and one bandwidth; "
-                "FixedKernelMetric takes matrix-valued kernels."
-            )
-
-    def _step(self, solver: Solver, squares: Array) -> OutputMatrixStep:
-        m = len(squares)
-        if self.output_penalty != "auto":
-            self.output_penalty_ = float(self.output_penalty)
-        else:
-            energy = solver.identity_energy(m)
-            assert energy is not None  # the kernel is separable
-            self.output_penalty_ = float(np.trace(energy)) / (2 * target_rank(squares))
-            if not self.output_penalty_ > 0:
-                raise IllConditionedError(f"the energy of the map is {np.trace(energy):.3g}, which should be positive")
-        return OutputMatrixStep(self.output_penalty_, m)
-
-    def _residual_tolerance(self) -> float:
-        return float(0.1 * np.sqrt(self.tol))  # the gap is quadratic in the residual
-
-    def _store(self, trained: Trained) -> None:
-        self.output_matrix_ = trained.factors.output_matrix
-        self.dual_gap_ = trained.history[-1].gap
+    def _store(self, fit: Fit) -> None:
+        super()._store(fit)
+        self.output_matrix_ = fit.trained.factors.output_matrix
+        self.dual_gap_ = fit.trained.history[-1].gap
 
     def _weights(self) -> list[str]:
         return [*super()._weights(), as_used("output penalty", self.output_penalty, self.output_penalty_)]

@@ -89,7 +89,7 @@ def setting(value: Any) -> str:
     return number(value) if isinstance(value, float) else reprlib.repr(value)
 
 
-def settings(values: Mapping[str, Any]) -> str:
+def settings_text(values: Mapping[str, Any]) -> str:
     """Parameters with their values."""
     return ", ".join(f"{name} {setting(value)}" for name, value in values.items())
 

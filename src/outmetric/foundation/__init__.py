@@ -3,7 +3,7 @@
 from outmetric.foundation.arrays import Array, n_points, objects, stack, to_array
 from outmetric.foundation.files import whole
 from outmetric.foundation.matrices import check_finite, check_psd, check_symmetric, psd_tolerance, require_psd
-from outmetric.foundation.memory import available_memory, require_memory
+from outmetric.foundation.memory import available_memory, fits_in_memory, require_memory
 from outmetric.foundation.parameters import check_integer, check_number, generator
 from outmetric.foundation.progress import Tell, announce
 from outmetric.foundation.registry import Registry
@@ -20,6 +20,7 @@ __all__ = [
     "check_number",
     "check_psd",
     "check_symmetric",
+    "fits_in_memory",
     "generator",
     "in_threads",
     "n_points",

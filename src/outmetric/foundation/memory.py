@@ -15,6 +15,12 @@ def require_memory(n_bytes: float, what: str, instead: str) -> None:
         )
 
 
+def fits_in_memory(n_bytes: float) -> bool:
+    """Whether as much can be allocated, as far as the system tells."""
+    available = available_memory()
+    return available is None or n_bytes <= available
+
+
 def available_memory() -> float | None:
     """Bytes that this process can still allocate, or None where the system does not tell."""
     limits = [_system_memory(), _control_group_memory(), _address_space()]

@@ -305,7 +305,7 @@ class Callable(MatrixKernel):
     def cross(self, X: Any, X_train: Any, n_outputs: int) -> GramOperator:
         blocks = self._all_blocks(X, X_train)
         check_finite(blocks, "the matrix kernel")
-        return operators.Dense(blocks)
+        return operators.DenseBlocks(blocks)
 
     def _block(self, x: Any, z: Any) -> Array:
         block = np.asarray(self.function(x, z), dtype=np.float64)
@@ -360,7 +360,7 @@ class Precomputed(MatrixKernel):
         return _symmetric_blocks(self._between(X, X))
 
     def cross(self, X: Any, X_train: Any, n_outputs: int) -> GramOperator:
-        return operators.Dense(self._between(X, X_train))
+        return operators.DenseBlocks(self._between(X, X_train))
 
     def _between(self, X: Any, Z: Any) -> Array:
         return np.asarray(self.blocks[np.ix_(self._rows(X), self._rows(Z))])
@@ -386,7 +386,7 @@ def _strictest(parts: Sequence[ScalarKernel | MatrixKernel]) -> Takes:
     return strictest
 
 
-def _symmetric_blocks(blocks: Array) -> operators.Dense:
-    gram = operators.Dense(blocks)
+def _symmetric_blocks(blocks: Array) -> operators.DenseBlocks:
+    gram = operators.DenseBlocks(blocks)
     check_symmetric(gram.to_dense(), "the Gram matrix of the matrix kernel", psd_tolerance(blocks.dtype))
     return gram

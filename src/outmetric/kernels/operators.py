@@ -58,7 +58,7 @@ class GramOperator(ABC):
         mine, others = self.kronecker_factors(), other.kronecker_factors()
         if mine is not None and others is not None and np.array_equal(mine[1], others[1]):
             return Kronecker(mine[0] + others[0], mine[1])
-        return Sum((self, other))
+        return OperatorSum((self, other))
 
     def __mul__(self, factor: float) -> GramOperator:
         return Scaled(self, float(factor))
@@ -126,7 +126,7 @@ class BlockDiagonal(GramOperator):
 
 
 @dataclass(frozen=True, eq=False)
-class Dense(GramOperator):
+class DenseBlocks(GramOperator):
     """The general case: ``blocks[i, j]`` is the (outputs, outputs) matrix K(x_i, x_j)."""
 
     blocks: Array
@@ -148,7 +148,7 @@ class Dense(GramOperator):
 
 
 @dataclass(frozen=True, eq=False)
-class Sum(GramOperator):
+class OperatorSum(GramOperator):
     """The sum of operators of one shape."""
 
     terms: tuple[GramOperator, ...]

@@ -42,6 +42,16 @@ class Coupling(ABC):
     def sandwich(self, gram: Array) -> Array:
         """R' K R for a symmetric (n, n) matrix K, as a new array."""
 
+    def scatter_floor(self, targets: Array, whitened: Array) -> Array:
+        """2 gamma lambda Y' P^-1 Delta Y, the residual scatter that no map can avoid, since targets of similar samples differ.
+
+        M(F) = (F - Y*)' P (F - Y*) + floor with Y* = lambda P^-1 Y; so written M never cancels. Zero for class targets.
+        ``whitened`` is R^-1 Y.
+        """
+        pull = self.solve_factor(self.laplacian(targets))
+        floor = 2 * self.collocation_weight * self.regression_weight * whitened.T @ pull
+        return np.asarray(floor + floor.T) / 2
+
     def apply(self, outputs: Array) -> Array:
         """P F."""
         return self.regression_weight * outputs + 2 * self.collocation_weight * self.laplacian(outputs)

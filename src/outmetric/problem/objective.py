@@ -78,9 +78,10 @@ def fixed_kernel_objective(
     return map_terms(coefficients, metric_factor, gram.apply(coefficients), targets, coupling, penalty)
 
 
-def fixed_kernel_penalty(metric_factor: Array, metric_penalty: float, metric_ridge: float) -> float:
-    """Rho tr(L) + epsilon/2 |L|^2."""
-    return float(metric_penalty * np.trace(metric_factor) + 0.5 * metric_ridge * np.sum(metric_factor**2))
+def fixed_kernel_penalty(metric_factor: Array, metric_penalty: Any, metric_ridge: Any) -> Any:
+    """Rho tr(L) + epsilon/2 |L|^2; works on stacks of matrices."""
+    trace = np.trace(metric_factor, axis1=-2, axis2=-1)
+    return metric_penalty * trace + 0.5 * metric_ridge * np.sum(metric_factor**2, axis=(-2, -1))
 
 
 def learned_kernel_objective(
@@ -92,9 +93,9 @@ def learned_kernel_objective(
     return map_terms(coefficients, np.eye(len(output_matrix)), outputs, targets, coupling, penalty)
 
 
-def learned_kernel_penalty(output_matrix: Array, output_penalty: float) -> float:
-    """Rho/2 |B|^2."""
-    return 0.5 * output_penalty * float(np.sum(output_matrix**2))
+def learned_kernel_penalty(output_matrix: Array, output_penalty: Any) -> Any:
+    """Rho/2 |B|^2; works on stacks of matrices."""
+    return 0.5 * output_penalty * np.sum(output_matrix**2, axis=(-2, -1))
 
 
 def coefficient_residual(coefficients: Array, metric_factor: Array, outputs: Array, targets: Array, coupling: Coupling) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 from outmetric.foundation import Array, n_points, stack
 
 
-class Stream:
+class BlockStream:
     """Blocks (X, y) of a one-way iterator, or of a function that returns a fresh one; ``check`` is applied to each.
 
     Landmarks are drawn from all rows if the blocks can be read twice, otherwise from the first ones.

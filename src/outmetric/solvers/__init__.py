@@ -1,34 +1,31 @@
 """How it is minimised: solvers of the coefficient step, the alternation, and a batch of settings on one decomposition."""
 
-from outmetric.solvers.alternation import Factors, MetricStep, OutputMatrixStep, Record, Step, Trained, alternate
-from outmetric.solvers.batch import BatchStep, Decomposition, FixedBatch, LearnedBatch, Maps, ReducedDecomposition
+from outmetric.solvers.alternation import Record, Trained, alternate
+from outmetric.solvers.batch import Decomposition, FeatureDecomposition, Maps
 from outmetric.solvers.choice import SOLVERS, SPECTRAL_SAMPLES, choose_solver
 from outmetric.solvers.conjugate_gradients import ConjugateGradient
-from outmetric.solvers.nystroem import ReducedDense, ReducedSolver, ReducedSpectral
-from outmetric.solvers.solution import IllConditionedError, Solver, Status
+from outmetric.solvers.direct import CholeskySolver, TridiagonalSolver
+from outmetric.solvers.nystroem import DenseNystroem, NystroemSolver, SpectralNystroem
+from outmetric.solvers.solution import IllConditionedError, Solution, Solver, Status
 
 __all__ = [
     "SOLVERS",
     "SPECTRAL_SAMPLES",
-    "BatchStep",
+    "CholeskySolver",
     "ConjugateGradient",
     "Decomposition",
-    "Factors",
-    "FixedBatch",
+    "DenseNystroem",
+    "FeatureDecomposition",
     "IllConditionedError",
-    "LearnedBatch",
     "Maps",
-    "MetricStep",
-    "OutputMatrixStep",
+    "NystroemSolver",
     "Record",
-    "ReducedDecomposition",
-    "ReducedDense",
-    "ReducedSolver",
-    "ReducedSpectral",
+    "Solution",
     "Solver",
+    "SpectralNystroem",
     "Status",
-    "Step",
     "Trained",
+    "TridiagonalSolver",
     "alternate",
     "choose_solver",
 ]

@@ -12,17 +12,18 @@ k(x, x') I are served.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from outmetric.foundation import Array, check_psd, psd_tolerance
-from outmetric.problem import ClassSummary, Similarity, duality_gap, metric_gradient
-from outmetric.solvers.alternation import metric_minimiser, output_minimiser
+from outmetric.problem import ClassSummary, Model, Similarity
+from outmetric.solvers.acceleration import Anderson
 
 # The largest share of 1 that round-off may have in 1 + lambda w a.
 SOUND = 0.1
+# Iterations that the acceleration remembers.
+DEPTH = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,9 +74,7 @@ class Decomposition:
     def whiten(self, targets: Array) -> tuple[Array, Array]:
         """V'R_1^-1 Y, and the residual scatter at lambda = 1 that no map can avoid."""
         whitened = self.coupling.solve_factor(targets)
-        pull = self.coupling.solve_factor(self.coupling.laplacian(targets))
-        floor = 2 * self.coupling.collocation_weight * whitened.T @ pull
-        return self.basis.T @ whitened, (floor + floor.T) / 2
+        return self.basis.T @ whitened, self.coupling.scatter_floor(targets, whitened)
 
     def identity_energy(self, targets: Array, regression_weights: Array) -> Array:
         """tr(C'K C) of the maps with B = I, from which the automatic penalty of model 2 follows."""
@@ -83,39 +82,48 @@ class Decomposition:
         identity = np.tile(np.eye(targets.shape[1]), (len(regression_weights), 1, 1))
         return np.asarray(np.trace(batch.energy(batch.solve(identity)), axis1=1, axis2=2))
 
-    def maps(self, targets: Array, regression_weights: Array, step: BatchStep, *, tol: float, max_iter: int) -> Maps:
-        """Train all candidates, which differ in lambda and in what ``step`` holds."""
+    def maps(self, targets: Array, regression_weights: Array, model: Model, *, tol: float, max_iter: int) -> Maps:
+        """Train all candidates, which differ in lambda and in the penalties of the model."""
         batch = _Batch.make(self, targets, regression_weights)
-        learned = step.start(batch)
-        extrapolation = _Extrapolation(learned, step)
-        converged = np.zeros(len(regression_weights), dtype=bool)
-        active = np.arange(len(regression_weights))
+        learned = model.start(batch.initial_scatter)
+        acceleration = Anderson(len(learned), learned.shape[-1], DEPTH)
+        last_objective = np.full(len(learned), np.inf)
+        converged = np.zeros(len(learned), dtype=bool)
+        active = np.arange(len(learned))
         for iteration in range(1, max_iter + 1):
-            part, now = batch.take(active), step.take(active)
-            residual = part.solve(now.weigh(learned[active]))
-            optimality, objective, plain = now.advance(learned[active], part, residual)
-            done = optimality <= tol
+            now, points = model.take(active), learned[active]
+            step = batch.take(active).step(now, points)
+            objective = now.objective(points, step)
+            done = now.optimality(points, step, objective) <= tol
             converged[active[done]] = True
-            active = active[~done]
-            if not len(active) or iteration == max_iter:
+            if done.all() or iteration == max_iter:
                 break
-            learned[active] = extrapolation.propose(active, learned[active], plain[~done], objective[~done])
-        strength = regression_weights * np.linalg.eigvalsh(step.weigh(learned))[:, -1]
-        return Maps(*self._coordinates(batch, step, learned), converged, self.round_off * strength < SOUND)
+            images = now.minimiser(points, step)[~done]
+            active, points, objective = active[~done], points[~done], objective[~done]
+            # A step that did not lower the objective is taken back: the plain step from where it started, which does, is made.
+            worse = (objective > last_objective[active]) & (acceleration.known[active] > 1)
+            plain = np.where(worse[:, None, None], acceleration.latest(active, images.shape), images)
+            guesses = acceleration.propose(active, points, images)
+            acceleration.forget(active[worse])
+            last_objective[active] = np.where(worse, np.inf, objective)
+            accepted = model.take(active).admits(guesses) & ~worse
+            learned[active] = np.where(accepted[:, None, None], guesses, plain)
+        strength = regression_weights * np.linalg.eigvalsh(model.output_weights(learned))[:, -1]
+        return Maps(*self._coordinates(self._gain(batch, model, learned)), converged, self.round_off * strength < SOUND)
 
-    def _coordinates(self, batch: _Batch, step: BatchStep, learned: Array) -> tuple[Array, Array]:
-        gain = self._gain(batch, step, learned)
+    def _coordinates(self, gain: Array) -> tuple[Array, Array]:
         return self.to_train @ gain, self.to_new @ gain
 
-    def _gain(self, batch: _Batch, step: BatchStep, learned: Array) -> Array:
-        """V'R_1^-1 G with G = R D A and R = sqrt(lambda) R_1, times L' for model 1: its coordinates are F L'."""
-        weights = step.weigh(learned)
+    def _gain(self, batch: _Batch, model: Model, learned: Array) -> Array:
+        """V'R_1^-1 G L' with G = R D A and R = sqrt(lambda) R_1: coordinates are F L'."""
+        weights, factor = model.output_weights(learned), model.factors(learned).metric_factor
         residual = batch.solve(weights)
         scale = np.sqrt(batch.regression_weights)[:, None, None]
-        return np.asarray(scale * (residual.coordinates @ (residual.basis.transpose(0, 2, 1) @ weights @ step.metric(learned))))
+        turned = residual.basis.transpose(0, 2, 1) @ weights @ np.swapaxes(factor, -1, -2)
+        return np.asarray(scale * (residual.coordinates @ turned))
 
 
-class ReducedDecomposition(Decomposition):
+class FeatureDecomposition(Decomposition):
     """The same in the features' space, where W_1 has the eigenvalues of T_1 = Phi'P_1 Phi; targets are those of the classes.
 
     Parameters
@@ -136,9 +144,9 @@ class ReducedDecomposition(Decomposition):
         self.roots = np.sqrt(self.spectrum)
         self.to_train, self.to_new = train, new
 
-    def _coordinates(self, batch: _Batch, step: BatchStep, learned: Array) -> tuple[Array, Array]:
+    def _coordinates(self, gain: Array) -> tuple[Array, Array]:
         # F = Phi Theta, Theta = Gamma A and Gamma = V diag(w)^(1/2) V'D.
-        parameters = (self.basis * self.roots) @ self._gain(batch, step, learned)
+        parameters = (self.basis * self.roots) @ gain
         return self.to_train @ parameters, self.to_new @ parameters
 
     def squares(self, targets: Array) -> Array:
@@ -158,6 +166,17 @@ class Residual:
 
 
 @dataclass(frozen=True, eq=False)
+class BatchStep:
+    """What an exact coefficient step of each candidate gives; see `outmetric.solvers.Solution`."""
+
+    scatter: Array
+    squared_norm: Array
+    energy: Array
+    residual: float = 0.0
+    relative_residual: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
 class _Batch:
     spectrum: Array
     targets: Array
@@ -171,7 +190,22 @@ class _Batch:
         return cls(shared.spectrum, whitened, shared.squares(targets), floor, regression_weights)
 
     def take(self, active: Array) -> _Batch:
-        return _Batch(self.spectrum, self.targets, self.squared_targets, self.floor, self.regression_weights[active])
+        return replace(self, regression_weights=self.regression_weights[active])
+
+    @property
+    def initial_scatter(self) -> Array:
+        """The residual scatter of the zero maps, lambda Y'Y."""
+        return np.asarray(self.regression_weights[:, None, None] * self.squared_targets)
+
+    def step(self, model: Model, learned: Array) -> BatchStep:
+        """The coefficient step of all candidates."""
+        residual = self.solve(model.output_weights(learned))
+        factors = model.factors(learned)
+        # C = R D L'L, so C'K C = L'L D'W D L'L.
+        metric = np.swapaxes(factors.metric_factor, -1, -2) @ factors.metric_factor
+        energy = metric @ self.energy(residual) @ metric
+        outputs = np.eye(energy.shape[-1]) if factors.output_matrix is None else factors.output_matrix
+        return BatchStep(self._scatter(residual), np.sum(outputs * energy, axis=(-2, -1)), energy)
 
     def solve(self, weights: Array) -> Residual:
         values, basis = np.linalg.eigh(weights)
@@ -179,13 +213,13 @@ class _Batch:
         shrink = 1 + (self.regression_weights[:, None] * self.spectrum)[:, :, None] * values.clip(min=0)[:, None, :]
         return Residual(scaled / shrink, basis)
 
-    def scatter(self, residual: Residual) -> Array:
+    def _scatter(self, residual: Residual) -> Array:
         """M, the residual scatter."""
         inner = residual.coordinates.transpose(0, 2, 1) @ residual.coordinates
         return np.asarray(_turn(inner, residual.basis) + self.regression_weights[:, None, None] * self.floor)
 
     def energy(self, residual: Residual) -> Array:
-        """D' W D, which is C'K C for model 2."""
+        """D'W D."""
         weighted = self.spectrum[:, None] * residual.coordinates
         inner = residual.coordinates.transpose(0, 2, 1) @ weighted
         return self.regression_weights[:, None, None] * _turn(inner, residual.basis)
@@ -193,135 +227,3 @@ class _Batch:
 
 def _turn(matrices: Array, basis: Array) -> Array:
     return np.asarray(basis @ matrices @ basis.transpose(0, 2, 1))
-
-
-class _Extrapolation:
-    """Anderson acceleration of each candidate by itself, like `training.Extrapolation`.
-
-    A step that did not lower the candidate's objective is taken back: the plain step from where it started, which does, is made
-    instead, and what was remembered is forgotten.
-    """
-
-    depth = 4
-
-    def __init__(self, learned: Array, step: BatchStep) -> None:
-        count = len(learned)
-        self.step = step
-        self.points = np.zeros((self.depth, count, learned[0].size))
-        self.images = np.zeros_like(self.points)
-        self.known = np.zeros(count, dtype=int)
-        self.last_objective = np.full(count, np.inf)
-
-    def propose(self, active: Array, points: Array, images: Array, objective: Array) -> Array:
-        worse = (objective > self.last_objective[active]) & (self.known[active] > 1)
-        back = self.images[-1][active].reshape(images.shape)
-        self.last_objective[active] = np.where(worse, np.inf, objective)
-        self.known[active] = np.where(worse, 0, np.minimum(self.known[active] + 1, self.depth))
-        for memory, newest in ((self.points, points), (self.images, images)):
-            memory[:-1, active] = memory[1:, active]
-            memory[-1, active] = newest.reshape(len(active), -1)
-        residuals = (self.images - self.points)[:, active].transpose(1, 0, 2)
-        remembered = np.arange(1, self.depth) > self.depth - self.known[active][:, None]
-        changes = np.diff(residuals, axis=1) * remembered[:, :, None]
-        normal = changes @ changes.transpose(0, 2, 1)
-        size = np.trace(normal, axis1=1, axis2=2)[:, None, None]
-        normal = normal + (1e-14 * size + (size == 0)) * np.eye(self.depth - 1)
-        weights = np.linalg.solve(normal, changes @ residuals[:, -1, :, None])
-        moves = np.diff(self.images[:, active].transpose(1, 0, 2), axis=1) * remembered[:, :, None]
-        guesses = (self.images[-1][active] - np.sum(weights * moves, axis=1)).reshape(images.shape)
-        guesses = (guesses + guesses.transpose(0, 2, 1)) / 2
-        plain = np.where(worse[:, None, None], back, images)
-        return np.where((self.step.admits(guesses) & ~worse)[:, None, None], guesses, plain)
-
-
-@dataclass(frozen=True, eq=False)
-class BatchStep(ABC):
-    """The second half of an iteration, for a batch; penalties have one entry for each candidate."""
-
-    penalties: Array
-
-    @abstractmethod
-    def take(self, active: Array) -> BatchStep:
-        """The steps of some of the candidates."""
-
-    @abstractmethod
-    def start(self, batch: _Batch) -> Array:
-        """L or B to begin with, (candidates, m, m)."""
-
-    @abstractmethod
-    def weigh(self, learned: Array) -> Array:
-        """A from L or B."""
-
-    @abstractmethod
-    def metric(self, learned: Array) -> Array:
-        """The factor of the distances."""
-
-    @abstractmethod
-    def admits(self, learned: Array) -> Array:
-        """Which of these L or B have the definiteness that every minimiser has."""
-
-    @abstractmethod
-    def advance(self, learned: Array, batch: _Batch, residual: Residual) -> tuple[Array, Array, Array]:
-        """(optimality, objective, next L or B)."""
-
-
-@dataclass(frozen=True, eq=False)
-class FixedBatch(BatchStep):
-    """Model 1: `training.MetricStep` for a batch."""
-
-    ridges: Array
-
-    def take(self, active: Array) -> FixedBatch:
-        return FixedBatch(self.penalties[active], self.ridges[active])
-
-    def start(self, batch: _Batch) -> Array:
-        scatter = batch.regression_weights[:, None, None] * batch.squared_targets
-        return metric_minimiser(scatter, self.penalties[:, None], self.ridges[:, None])
-
-    def weigh(self, learned: Array) -> Array:
-        return np.asarray(learned @ learned)
-
-    def metric(self, learned: Array) -> Array:
-        return learned
-
-    def admits(self, learned: Array) -> Array:
-        return np.asarray(np.linalg.eigvalsh(learned)[:, -1] < 0)
-
-    def advance(self, learned: Array, batch: _Batch, residual: Residual) -> tuple[Array, Array, Array]:
-        scatter = batch.scatter(residual)
-        gradient = metric_gradient(learned, scatter, self.penalties[:, None, None], self.ridges[:, None, None])
-        optimality = np.linalg.norm(gradient, axis=(1, 2)) / (self.penalties * np.sqrt(scatter.shape[-1]))
-        weights = self.weigh(learned)
-        roughness = np.sum((weights @ weights) * batch.energy(residual), axis=(1, 2))
-        fit = np.sum(weights * scatter, axis=(1, 2))
-        penalty = self.penalties * np.trace(learned, axis1=1, axis2=2) + 0.5 * self.ridges * np.sum(learned**2, axis=(1, 2))
-        following = metric_minimiser(scatter, self.penalties[:, None], self.ridges[:, None])
-        return optimality, 0.5 * (roughness + fit) + penalty, following
-
-
-@dataclass(frozen=True, eq=False)
-class LearnedBatch(BatchStep):
-    """Model 2: `training.OutputMatrixStep` for a batch."""
-
-    def take(self, active: Array) -> LearnedBatch:
-        return LearnedBatch(self.penalties[active])
-
-    def start(self, batch: _Batch) -> Array:
-        return np.tile(np.eye(batch.targets.shape[1]), (len(self.penalties), 1, 1))
-
-    def weigh(self, learned: Array) -> Array:
-        return learned
-
-    def metric(self, learned: Array) -> Array:
-        return np.eye(learned.shape[-1])
-
-    def admits(self, learned: Array) -> Array:
-        return np.asarray(np.linalg.eigvalsh(learned)[:, 0] >= 0)
-
-    def advance(self, learned: Array, batch: _Batch, residual: Residual) -> tuple[Array, Array, Array]:
-        energy = batch.energy(residual)
-        gap = duality_gap(learned, energy, self.penalties[:, None, None])
-        roughness = np.sum(learned * energy, axis=(1, 2))
-        fit = np.trace(batch.scatter(residual), axis1=1, axis2=2)
-        objective = 0.5 * (roughness + fit + self.penalties * np.sum(learned**2, axis=(1, 2)))
-        return gap / objective, objective, output_minimiser(learned, energy, self.penalties[:, None])

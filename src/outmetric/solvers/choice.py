@@ -6,7 +6,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from outmetric.kernels import GramOperator
 from outmetric.solvers.conjugate_gradients import ConjugateGradient
-from outmetric.solvers.direct import Dense, Spectral
+from outmetric.solvers.direct import CholeskySolver, TridiagonalSolver
 from outmetric.solvers.solution import SampleSolver
 
 # Up to this many unknowns (samples x outputs) one Cholesky factorisation per iteration is cheaper than anything clever.
@@ -22,12 +22,12 @@ def choose_solver(gram: GramOperator) -> tuple[type[SampleSolver], str]:
     if factors is not None and not isinstance(factors[0], LinearOperator):
         if n > SPECTRAL_SAMPLES:
             return ConjugateGradient, f"{n} samples are more than {SPECTRAL_SAMPLES}, and the kernel is separable"
-        return Spectral, "the kernel is separable"
+        return TridiagonalSolver, "the kernel is separable"
     if factors is None and n * m <= DENSE_UNKNOWNS:
-        return Dense, f"the kernel is not separable and the system is small ({n * m} unknowns)"
+        return CholeskySolver, f"the kernel is not separable and the system is small ({n * m} unknowns)"
     if factors is not None:
         return ConjugateGradient, "the kernel matrix is not held in memory"
     return ConjugateGradient, f"the kernel is not separable and the system is large ({n * m} unknowns)"
 
 
-SOLVERS: dict[str, type[SampleSolver]] = {solver.name: solver for solver in (Spectral, Dense, ConjugateGradient)}
+SOLVERS: dict[str, type[SampleSolver]] = {solver.name: solver for solver in (TridiagonalSolver, CholeskySolver, ConjugateGradient)}

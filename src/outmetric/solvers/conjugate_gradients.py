@@ -89,14 +89,13 @@ class ConjugateGradient(SampleSolver):
 
     def identity_energy(self, n_outputs: int) -> Array | None:
         # A penalty is made of it: two ways to compute it must agree closely.
-        tolerance, self.tolerance = self.tolerance, min(self.tolerance, 1e-10)
-        try:
-            return super().identity_energy(n_outputs)
-        finally:
-            self.tolerance = tolerance
+        return self._solve(np.eye(n_outputs), np.eye(n_outputs), None, min(self.tolerance, 1e-10)).energy
 
     def solve(self, metric_factor: Array, output_matrix: Array | None = None, start: Solution | None = None) -> Solution:
-        operator = self._operator(output_matrix)
+        return self._solve(metric_factor, output_matrix, start, self.tolerance)
+
+    def _solve(self, metric_factor: Array, output_matrix: Array | None, start: Solution | None, tolerance: float) -> Solution:
+        operator = self.operator(output_matrix)
         factors = operator.kronecker_factors()
         # For a separable kernel products are those of W = R'K R, and serve any output matrix; else those of the whole operator.
         product = operator if factors is None else Kronecker(factors[0], np.eye(len(factors[1])))
@@ -119,7 +118,7 @@ class ConjugateGradient(SampleSolver):
         direction = preconditioned = precondition(residual)
         along = np.vdot(residual, preconditioned)
         iterations, least, since = 0, np.inf, 0
-        while (norm := float(np.linalg.norm(residual))) > self.tolerance * target_norm and iterations < self.max_iterations:
+        while (norm := float(np.linalg.norm(residual))) > tolerance * target_norm and iterations < self.max_iterations:
             least, since = (norm, 0) if norm < 0.9 * least else (least, since + 1)
             if since > self.patience:
                 raise IllConditionedError(f"conjugate gradients stay at a residual of {norm / target_norm:.2g}")
@@ -146,7 +145,7 @@ class ConjugateGradient(SampleSolver):
         return Solution(
             coordinates=unknowns,
             metric_factor=metric_factor,
-            scatter=self._scatter(self.whitened_targets - smoothed),
+            scatter=self.scatter(self.whitened_targets - smoothed),
             squared_norm=float(np.vdot(unknowns, smoothed)),
             energy=None if factors is None else unknowns.T @ image,
             image=image,

@@ -84,7 +84,7 @@ class Tridiagonal:
         return solved
 
 
-class Spectral(SampleSolver):
+class TridiagonalSolver(SampleSolver):
     """Separable kernels, by one tridiagonalisation for all iterations; afterwards a step costs O(n m^2).
 
     With W = R' K R and L B L' = U diag(b) U', column k of Z U solves (I + b_k W) z = (lambda R^-1 Y L' U)_k.
@@ -112,7 +112,7 @@ class Spectral(SampleSolver):
         return Solution(
             coordinates=whitened,
             metric_factor=metric_factor,
-            scatter=self._scatter(np.linalg.solve(metric_factor, whitened.T).T),
+            scatter=self.scatter(np.linalg.solve(metric_factor, whitened.T).T),
             squared_norm=float(np.vdot(output_matrix, energy)),
             energy=energy,
         )
@@ -121,7 +121,7 @@ class Spectral(SampleSolver):
         return self.coupling.factor(self.system.rotate(solution.coordinates, back=True) @ solution.metric_factor)
 
 
-class Dense(SampleSolver):
+class CholeskySolver(SampleSolver):
     """Any kernel with few unknowns, by a Cholesky factorisation of the whole (n m, n m) system in every step."""
 
     name = "dense"
@@ -140,7 +140,7 @@ class Dense(SampleSolver):
         check_psd(gram.to_dense() if factors is None else sample, "the kernel matrix")
 
     def solve(self, metric_factor: Array, output_matrix: Array | None = None, start: Solution | None = None) -> Solution:
-        operator = self._operator(output_matrix)
+        operator = self.operator(output_matrix)
         factors = operator.kronecker_factors()
         n, _, m = operator.shape
         if factors is not None:
@@ -158,7 +158,7 @@ class Dense(SampleSolver):
         return Solution(
             coordinates=coefficients,
             metric_factor=metric_factor,
-            scatter=self._scatter(np.linalg.solve(metric_factor, whitened.T).T),
+            scatter=self.scatter(np.linalg.solve(metric_factor, whitened.T).T),
             squared_norm=float(np.vdot(coefficients, operator.apply(coefficients))),
             energy=_energy(operator, coefficients),
         )

@@ -17,7 +17,7 @@ from outmetric.problem import Summary, Terms
 from outmetric.solvers.solution import IllConditionedError, Solution, Solver
 
 
-class ReducedSolver(Solver):
+class NystroemSolver(Solver):
     """What the two solvers in the features' space share."""
 
     name = "nystroem"
@@ -28,6 +28,14 @@ class ReducedSolver(Solver):
         self.regression_weight = regression_weight
         self.collocation_weight = collocation_weight
         self.coupled = summary.coupled(regression_weight, collocation_weight)
+
+    @property
+    def squares(self) -> Array:
+        return self.summary.squares
+
+    @property
+    def initial_scatter(self) -> Array:
+        return self.regression_weight * self.squares
 
     def _scatter(self, parameters: Array) -> Array:
         """M(F) for F = Phi Theta."""
@@ -50,8 +58,8 @@ class ReducedSolver(Solver):
         """Theta of shape (r, m)."""
 
 
-class ReducedSpectral(ReducedSolver):
-    """Separable kernels: one eigendecomposition T = V diag(w) V' for all iterations, as in `outmetric.solvers.Spectral`."""
+class SpectralNystroem(NystroemSolver):
+    """Separable kernels: one eigendecomposition T = V diag(w) V' for all iterations."""
 
     def __init__(
         self, features: Features, summary: Summary, regression_weight: float, collocation_weight: float, output_matrix: Array
@@ -101,7 +109,7 @@ class ReducedSpectral(ReducedSolver):
         return np.asarray(solution.coordinates @ (self.output_matrix if output_matrix is None else output_matrix))
 
 
-class ReducedDense(ReducedSolver):
+class DenseNystroem(NystroemSolver):
     """Diagonal kernels: the parameters of all outputs together, by a Cholesky factorisation in every step."""
 
     def __init__(self, features: Features, summary: Summary, regression_weight: float, collocation_weight: float) -> None:

@@ -93,6 +93,16 @@ class Solver(ABC):
 
     name: ClassVar[str]
 
+    @property
+    @abstractmethod
+    def squares(self) -> Array:
+        """Y'Y."""
+
+    @property
+    @abstractmethod
+    def initial_scatter(self) -> Array:
+        """The residual scatter of the zero map, lambda Y'Y."""
+
     @abstractmethod
     def solve(self, metric_factor: Array, output_matrix: Array | None = None, start: Solution | None = None) -> Solution:
         """The step for metric factor L; ``output_matrix`` replaces that of a separable kernel (model 2).
@@ -124,15 +134,20 @@ class SampleSolver(Solver):
         self.gram = gram
         self.coupling = coupling
         self.targets = targets
-        self.whitened_targets = coupling.regression_weight * coupling.solve_factor(targets)
-        # M(F) = (F - Y*)' P (F - Y*) + floor, with Y* = lambda P^-1 Y and floor = 2 gamma lambda Y' P^-1 Delta Y: the residual
-        # no map can avoid, since targets of similar samples differ. Zero for class targets; so written M never cancels.
-        pull = coupling.solve_factor(coupling.laplacian(targets))
-        floor = 2 * coupling.collocation_weight * self.whitened_targets.T @ pull
-        self.scatter_floor = (floor + floor.T) / 2
+        whitened = coupling.solve_factor(targets)
+        self.whitened_targets = coupling.regression_weight * whitened
+        self.scatter_floor = coupling.scatter_floor(targets, whitened)
+
+    @property
+    def squares(self) -> Array:
+        return np.asarray(self.targets.T @ self.targets)
+
+    @property
+    def initial_scatter(self) -> Array:
+        return self.coupling.regression_weight * self.squares
 
     def evaluate(self, coefficients: Array, metric_factor: Array, output_matrix: Array | None = None) -> Solution:
-        operator = self._operator(output_matrix)
+        operator = self.operator(output_matrix)
         factors = operator.kronecker_factors()
         if factors is None:
             outputs, energy = operator.apply(coefficients), None
@@ -158,7 +173,8 @@ class SampleSolver(Solver):
         factor = evaluated.metric_factor
         return map_terms(evaluated.coordinates, factor, evaluated.outputs, self.targets, self.coupling, penalty)
 
-    def _operator(self, output_matrix: Array | None) -> GramOperator:
+    def operator(self, output_matrix: Array | None) -> GramOperator:
+        """The Gram operator, with this output matrix if one is given."""
         if output_matrix is None:
             return self.gram
         factors = self.gram.kronecker_factors()
@@ -166,6 +182,6 @@ class SampleSolver(Solver):
             raise TypeError("only a separable kernel k(x, x') B has an output matrix to replace.")
         return Kronecker(factors[0], output_matrix)
 
-    def _scatter(self, residual: Array) -> Array:
+    def scatter(self, residual: Array) -> Array:
         """M from the whitened residual R'(Y* - F)."""
         return residual.T @ residual + self.scatter_floor

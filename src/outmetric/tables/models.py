@@ -19,6 +19,7 @@ from outmetric.choosing import FINE, MetricClassifier, MetricSearchCV
 from outmetric.columns import Columns, TableError, align, table_encoder
 from outmetric.estimators import FixedKernelMetric, LearnedKernelMetric, listed
 from outmetric.foundation import Array, Tell
+from outmetric.rows import EXACT_SEARCHED, LANDMARKS
 
 Kind = Literal["auto", "fixed", "learned"]
 METRICS: Mapping[str, Any] = {"auto": LearnedKernelMetric, "fixed": FixedKernelMetric, "learned": LearnedKernelMetric}
@@ -32,8 +33,6 @@ REAL_GRID = {
     "collocation_weight": [0.0],
 }
 FOLDS = 5
-# With more rows than this the metric is made of landmarks: settings are compared many times.
-MANY_SAMPLES, LANDMARKS = 2000, 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,7 +227,7 @@ def _pipeline(X: Any, kind: str, settings: Mapping[str, Any], seed: int) -> Pipe
     if unknown:
         raise TableError(f"{type(metric).__name__} has no setting {unknown[0]!r}; it has {', '.join(metric.get_params())}.")
     metric.set_params(**settings)
-    if len(X) > MANY_SAMPLES and metric.solver == "auto" and metric.n_landmarks is None:
+    if len(X) > EXACT_SEARCHED and metric.solver == "auto" and metric.n_landmarks is None:
         metric.set_params(n_landmarks=LANDMARKS)
     return Pipeline([("encode", table_encoder(X)), ("scale", StandardScaler()), ("metric", metric)])
 

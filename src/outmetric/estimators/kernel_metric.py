@@ -1,0 +1,204 @@
+"""What the two models share as estimators: parameters, `fit` and `partial_fit`, fitted attributes, summary."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
+
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.metaestimators import available_if
+
+from outmetric.estimators.base import KernelTransformer, bandwidth_of, check_training, data_kind
+from outmetric.estimators.checks import check_supervision
+from outmetric.estimators.fitting import Fit, LandmarkMap, exact_problem, fit_exactly, fit_landmarks, fit_statistics
+from outmetric.estimators.settings import settings_of
+from outmetric.estimators.streaming import RowsSeen, read_block, read_chunks, read_stream, with_checked_landmarks
+from outmetric.estimators.summary import Fact, number
+from outmetric.foundation import announce, n_points
+from outmetric.problem import Model
+from outmetric.rows import Statistics, is_dask
+from outmetric.solvers import Record, Status
+
+# What only fits with landmarks, or of rows that came call by call, have.
+OCCASIONAL = ("_stream", "landmarks_", "landmark_indices_", "n_landmarks_", "landmark_rank_")
+
+
+def _is_streamable(estimator: KernelMetric) -> bool:
+    settings_of(estimator).require_streamable()  # scikit-learn turns what it raises into an AttributeError
+    return True
+
+
+class KernelMetric(KernelTransformer, ABC):
+    """What the two models share."""
+
+    model: ClassVar[type[Model]]
+    n_components: int | None
+    collocation_weight: float | Literal["auto"]
+    regression_weight: float
+    prototypes: Any
+    similarity: Any
+    solver: str
+    n_landmarks: int | None
+    landmarks: Any
+    max_iter: int
+    tol: float
+    random_state: Any
+    verbose: bool
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the map and the metric.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d), kernel matrix (n, n), or sequence of objects
+            What it may be depends on the kernel. With landmarks also: a Dask array or DataFrame; an iterator of blocks (X, y); or a
+            function that returns such an iterator, which is then read twice, so that landmarks are drawn from all rows and not from
+            the first blocks only. No more than a few blocks are held.
+        y : array of shape (n,) or (n, q)
+            Class labels, or real targets. Several columns, or one column of floats, are real targets; one dimension is told
+            apart by `sklearn.utils.multiclass.type_of_target`, for which whole numbers are labels: pass those as
+            ``y.astype(float)[:, None]`` if they are real targets. None for blocks, which bring their own.
+
+        Returns
+        -------
+        self
+        """
+        settings = settings_of(self)
+        for name in OCCASIONAL:
+            self.__dict__.pop(name, None)
+        if y is None and (callable(X) or hasattr(X, "__next__")):
+            return self._learn(read_stream(self, settings, X), "rows came in blocks")
+        if is_dask(X):
+            return self._learn(read_chunks(self, settings, X, y), "rows came in chunks")
+        points = check_training(self, X, settings.kernel.takes)
+        n, takes = n_points(points), data_kind(self)
+        reason = settings.landmarks_reason(n)
+        y, labelled = check_supervision(self, y, n)
+        if reason is None:
+            found = fit_exactly(settings, exact_problem(settings, points, takes, y, labelled), self._tell)
+        else:
+            settings = with_checked_landmarks(self, settings)
+            found = fit_landmarks(settings, points, takes, y, labelled, reason, self._tell)
+        return self._keep(found)
+
+    @available_if(_is_streamable)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Learn from more rows.
+
+        The first call chooses the landmarks (and a bandwidth given in medians) from its rows, unless ``landmarks`` are given; then
+        any number of calls gives the same result as one `fit` on all rows. Every call solves anew, which for many landmarks takes
+        longer than a small block: make blocks large, or hand an iterator of them to `fit`, which solves once. There is no model
+        until two classes have come, and all of those that ``prototypes`` are given for.
+
+        Parameters
+        ----------
+        X, y : as for `fit`
+        classes : array, optional
+            Not needed, since classes that come later are welcome; those given here are not checked.
+
+        Returns
+        -------
+        self
+        """
+        seen = read_block(self, settings_of(self), X, y, getattr(self, "_stream", None))
+        known = seen.statistics.classes
+        wanted = 2 if isinstance(self.prototypes, str) else len(self.prototypes)
+        if known is None or len(known) >= wanted:
+            self._learn(seen, "rows came in blocks")
+        self._stream = seen  # only after all went well: a call may be repeated
+        return self
+
+    def _learn(self, seen: RowsSeen, reason: str) -> Self:
+        """Fit what was gathered of rows that came in blocks."""
+        return self._keep(fit_statistics(settings_of(self), seen.landmarks, seen.statistics, reason, self._tell))
+
+    def _keep(self, fit: Fit) -> Self:
+        """Store a fit, and tell if it is not what it should be."""
+        self._store(fit)
+        if self.status_ is not Status.CONVERGED:
+            warnings.warn(f"{type(self).__name__}: {self.status_.value}", ConvergenceWarning, stacklevel=3)
+        return self
+
+    def _store(self, fit: Fit) -> None:
+        """The fitted attributes; a model adds its own."""
+        trained = fit.trained
+        self.n_samples_fit_ = fit.n_samples
+        self.metric_ = fit.metric
+        self.coefficients_ = fit.metric.coefficients.copy()
+        self.metric_factor_ = trained.factors.metric_factor.copy()
+        self.metric_matrix_ = self.metric_factor_.T @ self.metric_factor_
+        self.prototypes_ = fit.targets.prototypes
+        self.classes_ = fit.targets.classes
+        self.bandwidth_ = bandwidth_of(fit.metric.kernel)
+        self.collocation_weight_ = fit.collocation_weight
+        for name in self.model.weights:
+            setattr(self, f"{name}_", float(getattr(fit.model, name)))
+        self.objective_terms_ = fit.terms
+        self.objective_ = fit.terms.total
+        self.history_ = trained.history
+        self.n_iter_ = len(trained.history)
+        self.status_ = trained.status
+        self.solver_ = fit.solver
+        self.solver_reason_ = fit.reason
+        self._n_features_out = fit.metric.coefficients.shape[1]
+        if fit.landmarks is not None:
+            parts = fit.landmarks.features.parts
+            self.landmarks_ = parts[0].points
+            self.landmark_indices_ = fit.landmarks.indices
+            self.n_landmarks_ = len(parts[0].basis)
+            self.landmark_rank_ = max(part.rank for part in parts)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def _settings(self) -> list[Fact]:
+        weights = ", ".join([f"regression {number(self.regression_weight)}", *self._weights()])
+        return [*super()._settings(), Fact("weights", weights), Fact("solver", f"{self.solver_} ({self.solver_reason_})")]
+
+    def _weights(self) -> list[str]:
+        """The weights as used, beside the first."""
+        return [as_used("collocation", self.collocation_weight, self.collocation_weight_)]
+
+    def _outcome(self) -> list[Fact]:
+        terms = " + ".join(f"{name} {number(value)}" for name, value in vars(self.objective_terms_).items())
+        return [Fact("objective", f"{number(self.objective_)} = {terms}"), Fact("certificate", self._certificate())]
+
+    @abstractmethod
+    def _certificate(self) -> str:
+        """How far from an optimum the result is."""
+
+    def _course(self) -> list[float]:
+        return [record.optimality for record in self.history_]
+
+    def _tell(self, record: Record) -> None:
+        if self.verbose:
+            announce(
+                type(self).__name__,
+                f"iteration {record.iteration}: objective {record.objective:.9g}, "
+                f"optimality {record.optimality:.2e}, {record.seconds:.2f} s",
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Gathered:
+    """All that a pass found, for a fit with any weights without another pass."""
+
+    estimator: KernelMetric
+    landmarks: LandmarkMap
+    statistics: Statistics
+
+    def fit(self, params: dict[str, Any]) -> KernelMetric:
+        """The estimator with these parameters, fitted."""
+        estimator: KernelMetric = self.estimator.set_params(**params)
+        settings = settings_of(estimator)
+        reason = settings.landmarks_reason(self.statistics.n_rows) or ""
+        return estimator._keep(fit_statistics(settings, self.landmarks, self.statistics, reason, estimator._tell))
+
+
+def as_used(name: str, given: Any, used: float) -> str:
+    """A weight, and whether it was chosen automatically."""
+    return f"{name} {number(used)}" + (" (auto)" if isinstance(given, str) else "")

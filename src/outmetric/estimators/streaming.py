@@ -1,0 +1,157 @@
+"""Rows in blocks, from a stream, in chunks of Dask, or call by call: the first block decides what the others must be like."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import joblib
+import numpy as np
+from sklearn.base import clone
+
+from outmetric.estimators.base import adopt_data_kind, check_new, check_training, data_kind
+from outmetric.estimators.checks import check_supervision, check_targets
+from outmetric.estimators.fitting import MANY, LandmarkMap, landmark_features
+from outmetric.estimators.settings import Settings
+from outmetric.foundation import Array, n_points
+from outmetric.rows import BlockStream, Chunks, Statistics
+
+# What must not change between calls of `partial_fit`.
+LASTING = ("kernel", "bandwidth", "kernel_params", "n_landmarks", "landmarks")
+
+
+@dataclass(eq=False)
+class BlockCheck:
+    """Checks blocks of rows with an estimator of its own, which can travel to the workers of a cluster."""
+
+    estimator: Any
+    settings: Settings
+    seen: bool = False
+    labelled: bool = False
+    label_kind: type | None = None
+    n_targets: int | None = None
+
+    @classmethod
+    def of(cls, estimator: Any, settings: Settings) -> BlockCheck:
+        """Without what the estimator has learned before."""
+        return cls(clone(estimator), settings)
+
+    def __call__(self, X: Any, y: Any) -> tuple[Any, Array]:
+        """X and y of a block: labels of shape (n,) or real targets of shape (n, q)."""
+        if not self.seen:
+            return self._check_first(X, y)
+        X = check_new(self.estimator, X)
+        if self.labelled:
+            y, labelled = check_supervision(self.estimator, y, n_points(X), whole=False)
+            if not labelled:
+                raise ValueError("blocks with class labels and blocks with real targets came in one stream.")
+            if _label_kind(y) is not self.label_kind:
+                raise ValueError(f"labels of different types came in one stream: {self.label_kind} and {_label_kind(y)}.")
+            return X, y
+        return X, self._real(y, n_points(X))
+
+    def _check_first(self, X: Any, y: Any) -> tuple[Any, Array]:
+        X = check_training(self.estimator, X, self.settings.kernel.takes, at_least=1)
+        self.seen = True
+        y, self.labelled = check_supervision(self.estimator, y, n_points(X), whole=False)
+        if self.labelled:
+            self.label_kind = _label_kind(y)
+            return X, y
+        if self.settings.collocation_weight != 0:
+            raise ValueError("real targets that come in blocks have no similarities between blocks: set collocation_weight=0.")
+        return X, self._real(y, n_points(X))
+
+    def _real(self, y: Any, n_rows: int) -> Array:
+        values = check_targets(y, n_rows)
+        if self.n_targets not in (None, values.shape[1]):
+            raise ValueError(f"blocks with {self.n_targets} and with {values.shape[1]} real targets came in one stream.")
+        self.n_targets = values.shape[1]
+        return values
+
+    def require_unchanged(self, estimator: Any) -> None:
+        """The kernel and its landmarks must stay as they were at the first block."""
+        for name in LASTING:
+            if not _alike(getattr(estimator, name), getattr(self.estimator, name)):
+                raise ValueError(f"{name} changed between calls of partial_fit; call fit to begin anew.")
+
+
+@dataclass(frozen=True, eq=False)
+class RowsSeen:
+    """What was gathered so far, and how further blocks are checked."""
+
+    check: BlockCheck
+    landmarks: LandmarkMap
+    statistics: Statistics
+
+
+def read_stream(estimator: Any, settings: Settings, blocks: Any) -> RowsSeen:
+    """All blocks of an iterator, or of a function that returns one."""
+    settings.require_streamable()
+    check = BlockCheck.of(estimator, settings)
+    stream = BlockStream(blocks, check)
+    stream.begin()
+    adopt_data_kind(estimator, check.estimator)
+    settings = with_checked_landmarks(estimator, settings)
+    rng = settings.generator()
+    sample = None if settings.has_given_landmarks else stream.sample(settings.candidate_count, rng)
+    found = _landmark_map(settings, sample, estimator, rng, many=check.labelled)
+    return RowsSeen(check, found, Statistics.gather(found.features, stream, labelled=check.labelled))
+
+
+def read_chunks(estimator: Any, settings: Settings, X: Any, y: Any) -> RowsSeen:
+    """All chunks of a Dask array or data frame."""
+    settings.require_streamable()
+    check = BlockCheck.of(estimator, settings)
+    chunks = Chunks(X, y, check)
+    _, first = check(*chunks.first())
+    adopt_data_kind(estimator, check.estimator)
+    settings = with_checked_landmarks(estimator, settings)
+    rng = settings.generator()
+    many = check.labelled and chunks.n >= MANY * settings.landmark_count
+    found = _landmark_map(settings, chunks.sample(settings.candidate_count, rng), estimator, rng, many=many)
+    shift = None if check.labelled else first.mean(axis=0)
+    return RowsSeen(check, found, chunks.gather(found.features, labelled=check.labelled, shift=shift))
+
+
+def read_block(estimator: Any, settings: Settings, X: Any, y: Any, earlier: RowsSeen | None) -> RowsSeen:
+    """One more block; the first chooses the landmarks."""
+    if earlier is not None:
+        earlier.check.require_unchanged(estimator)
+        X, y = earlier.check(X, y)
+        before = earlier.statistics
+        more = Statistics.gather(before.features, [(X, y)], labelled=earlier.check.labelled, shift=before.shift)
+        return RowsSeen(earlier.check, earlier.landmarks, before + more)
+    check = BlockCheck.of(estimator, settings)
+    X, y = check(X, y)
+    rng = settings.generator()
+    rows = np.sort(rng.permutation(n_points(X))[: settings.candidate_count])
+    adopt_data_kind(estimator, check.estimator)
+    settings = with_checked_landmarks(estimator, settings)
+    found = _landmark_map(settings, X[rows], estimator, rng, many=check.labelled)
+    return RowsSeen(check, found, Statistics.gather(found.features, [(X, y)], labelled=check.labelled))
+
+
+def with_checked_landmarks(estimator: Any, settings: Settings) -> Settings:
+    """The settings with given landmarks checked like new points."""
+    if not settings.has_given_landmarks:
+        return settings
+    if data_kind(estimator) == "kernel values":
+        raise ValueError("with a precomputed kernel landmarks are chosen by name, 'uniform' for instance.")
+    return replace(settings, landmarks=check_new(estimator, settings.landmarks))
+
+
+def _landmark_map(settings: Settings, candidates: Any, estimator: Any, rng: np.random.Generator, *, many: bool) -> LandmarkMap:
+    kernel, features, _ = landmark_features(settings, candidates, data_kind(estimator), rng, many=many)
+    return LandmarkMap(kernel, features, features.parts[0].points)
+
+
+def _alike(one: Any, other: Any) -> bool:
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return np.array_equal(one, other)
+    return one is other or joblib.hash(one) == joblib.hash(other)
+
+
+def _label_kind(labels: Array) -> type:
+    """What labels are: numbers, truth values, strings, or other objects."""
+    kinds: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "U": str, "S": bytes}
+    return kinds.get(labels.dtype.kind) or type(labels[0])
