@@ -7,20 +7,27 @@ from outmetric.foundation.memory import available_memory, require_memory
 from outmetric.foundation.parameters import check_integer, check_number, generator
 from outmetric.foundation.progress import Tell, announce
 from outmetric.foundation.registry import Registry
+from outmetric.foundation.storable import GENEROSITY, STORABLE, Charge, Storing, check_by_transforming, how_stored, storable
 from outmetric.foundation.threads import in_threads, one_blas_thread
 
 __all__ = [
+    "GENEROSITY",
+    "STORABLE",
     "Array",
+    "Charge",
     "Registry",
+    "Storing",
     "Tell",
     "announce",
     "available_memory",
+    "check_by_transforming",
     "check_finite",
     "check_integer",
     "check_number",
     "check_psd",
     "check_symmetric",
     "generator",
+    "how_stored",
     "in_threads",
     "n_points",
     "objects",
@@ -29,6 +36,7 @@ __all__ = [
     "require_memory",
     "require_psd",
     "stack",
+    "storable",
     "to_array",
     "whole",
 ]
