@@ -15,7 +15,7 @@ from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, euclidean_distances, manhattan_distances, pairwise_kernels
 from sklearn.utils.extmath import row_norms
 
-from outmetric.foundation import Array, check_finite, check_symmetric, n_points, psd_tolerance, to_array
+from outmetric.foundation import Array, check_finite, check_symmetric, n_points, psd_tolerance, storable, to_array
 from outmetric.kernels import operators
 from outmetric.kernels.operators import SampleGram
 
@@ -31,6 +31,7 @@ Takes = Literal["kernel values", "row numbers", "arrays", "sparse", "objects"]
 SPARSE_KERNELS = frozenset({"rbf", "laplacian", "linear", "poly", "polynomial", "sigmoid", "cosine"})
 
 
+@storable("Scalar", is_kernel=True)
 @dataclass(frozen=True, eq=False)
 class Scalar:
     """A scalar kernel k(x, x').
