@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from outmetric.foundation import Array
+from outmetric.foundation import Array, storable
 from outmetric.problem import duality_gap, fixed_kernel_penalty, learned_kernel_penalty, metric_gradient
 from outmetric.solvers.solution import IllConditionedError, Solution, Solver, Status
 
@@ -43,6 +43,7 @@ class Factors:
         return self.metric_factor if self.output_matrix is None else self.output_matrix
 
 
+@storable("Record")
 @dataclass(frozen=True)
 class Record:
     """One iteration, after its coefficient step.
