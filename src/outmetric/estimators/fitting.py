@@ -23,7 +23,7 @@ from outmetric.estimators.checks import check_points, check_supervision
 from outmetric.estimators.metric import OutputMetric
 from outmetric.estimators.row_checks import Blocks
 from outmetric.estimators.summary import Fact, number
-from outmetric.foundation import Array, available_memory, check_number, n_points, require_memory
+from outmetric.foundation import Array, available_memory, check_number, n_points, require_memory, storable
 from outmetric.kernels import BlockDiagonal, Diagonal, Features, GramOperator, Landmarks, MatrixKernel, Separable
 from outmetric.problem import (
     ClassSimilarity,
@@ -78,6 +78,7 @@ class Problem:
     similarity: Similarity
 
 
+@storable(transient=["_stream"])
 class KernelMetric(KernelTransformer, ABC):
     """What the two models share: data, kernel, supervision, training, and the fitted map and metric."""
 

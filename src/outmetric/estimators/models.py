@@ -11,12 +11,13 @@ from numpy.typing import ArrayLike
 from outmetric.estimators.base import is_sequence
 from outmetric.estimators.fitting import KernelMetric, as_used
 from outmetric.estimators.summary import number
-from outmetric.foundation import Array, check_number
+from outmetric.foundation import Array, check_number, storable
 from outmetric.kernels import MatrixKernel
 from outmetric.problem import target_rank
 from outmetric.solvers import IllConditionedError, MetricStep, OutputMatrixStep, Solver, Trained
 
 
+@storable("FixedKernelMetric")
 class FixedKernelMetric(KernelMetric):
     """Model 1 of the paper: a given matrix-valued kernel, and a Mahalanobis metric learned in the output space.
 
@@ -178,6 +179,7 @@ class FixedKernelMetric(KernelMetric):
         return f"gradient in the metric {self.history_[-1].optimality:.1e}, relatively: a stationary point, if it is small"
 
 
+@storable("LearnedKernelMetric")
 class LearnedKernelMetric(KernelMetric):
     """Model 2 of the paper: the kernel k(x, x') B with a learned matrix B, which determines the metric.
 
