@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.neighbors import KNeighborsClassifier
 
 from outmetric.choosing.votes import smoothed_votes
-from outmetric.foundation import Array
+from outmetric.foundation import Array, storable
 
 COMMITTEE = 25
 # With more than this, fewer maps vote; with still more they are made of landmarks, which costs half a point of accuracy.
@@ -18,6 +18,7 @@ MANY_SAMPLES, LARGE_COMMITTEE = 2000, 5
 EXACT_SAMPLES, LANDMARKS = 4000, 1000
 
 
+@storable("Candidate", holds_models=True)
 @dataclass(frozen=True, eq=False)
 class Candidate:
     """One way to map the data that was scored, with the number of neighbours that vote, and its cross-validated score.
@@ -37,6 +38,7 @@ class Candidate:
         return tuple(self.description[name] for name in ("scaling", "kernel", "power"))
 
 
+@storable("Member", holds_models=True)
 @dataclass(frozen=True, eq=False)
 class Member:
     """A candidate fitted on all training data, with its voters."""

@@ -26,9 +26,9 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from outmetric.choosing.candidates import metric_of, shared_groups
 from outmetric.choosing.evaluation import REFERENCE, Result, Task, by_landmarks, evaluate, tasks_of
 from outmetric.choosing.results import BestGathered, ScoreTable
-from outmetric.choosing.votes import Score, score_function, smoothed_votes
+from outmetric.choosing.votes import Score, check_voters, score_function, smoothed_votes
 from outmetric.estimators import Described, Fact, data, number, settings
-from outmetric.foundation import Array, one_blas_thread
+from outmetric.foundation import Array, one_blas_thread, storable
 from outmetric.rows import is_dask
 
 try:
@@ -49,6 +49,12 @@ SMALL = 1500
 VOTERS = 10_000
 
 
+def _check_stored(found: MetricSearchCV, size: int) -> None:
+    if hasattr(found, "voters_"):
+        check_voters(found.voters_, found.classes_)
+
+
+@storable("MetricSearchCV", check=_check_stored, transient=["_scored"])
 class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, MetaEstimatorMixin, Described):
     """Choose the settings of a metric, and the number of neighbours that vote in it, by cross-validation.
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import get_scorer
+from sklearn.neighbors import KNeighborsClassifier
 
 from outmetric.foundation import Array
 
@@ -61,6 +62,12 @@ def neighbour_votes(train: Array, labels: Array, new: Array, neighbours: Array, 
 def smoothed_votes(votes: Array, neighbours: Any) -> Array:
     """Probabilities (votes + 1/2) / (n_neighbors + classes/2), which no class is ever denied."""
     return np.asarray((votes + 0.5) / (neighbours + votes.shape[-1] / 2))
+
+
+def check_voters(voters: Any, classes: Any) -> None:
+    """Whether neighbours can vote for these classes."""
+    if not isinstance(voters, KNeighborsClassifier) or len(voters.classes_) != len(classes):
+        raise ValueError("voters and classes do not fit together")
 
 
 def _accuracy(votes: Array, neighbours: Array, truth: Array, X: Any) -> Array:
