@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from outmetric.choosing import FINE, MetricClassifier, MetricSearchCV
 from outmetric.columns import Columns, TableError, align, table_encoder
 from outmetric.estimators import FixedKernelMetric, LearnedKernelMetric, listed
-from outmetric.foundation import Array, Tell
+from outmetric.foundation import Array, Tell, storable
 
 Kind = Literal["auto", "fixed", "learned"]
 METRICS: Mapping[str, Any] = {"auto": LearnedKernelMetric, "fixed": FixedKernelMetric, "learned": LearnedKernelMetric}
@@ -36,6 +36,7 @@ FOLDS = 5
 MANY_SAMPLES, LANDMARKS = 2000, 1000
 
 
+@storable("TableModel", holds_models=True)
 @dataclass(frozen=True, eq=False)
 class TableModel:
     """A fitted model together with the table that it was learned from.
