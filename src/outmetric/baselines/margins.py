@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import scipy.spatial
 
-from outmetric.foundation import Array
+from outmetric.foundation import Array, storable
 from outmetric.solvers import Status
 
 # Distances, or differences of coordinates, held at once.
@@ -285,6 +285,7 @@ class _Sums:
     repulsion: Array
 
 
+@storable("MarginRecord")
 @dataclass(frozen=True)
 class Record:
     """One iteration: the published objective, the one with kinks rounded over ``rounding``, and the steepness of the latter."""

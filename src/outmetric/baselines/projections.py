@@ -26,7 +26,7 @@ import scipy.linalg
 from scipy.spatial.distance import pdist
 
 from outmetric.baselines.margins import squared_distances
-from outmetric.foundation import Array
+from outmetric.foundation import Array, storable
 from outmetric.solvers import IllConditionedError, Status
 
 # Constraints whose products with the metric are computed together.
@@ -48,6 +48,7 @@ class Constraints:
     bounds: Array
 
 
+@storable("Sweep")
 @dataclass(frozen=True)
 class Sweep:
     """One projection on each constraint; ``correction`` is the largest one of a squared distance in it, relatively."""

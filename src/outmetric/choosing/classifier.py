@@ -25,9 +25,10 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from outmetric.choosing.committee import COMMITTEE, LARGE_COMMITTEE, MANY_SAMPLES, Candidate, fit_committee
 from outmetric.choosing.search import MetricSearchCV
+from outmetric.choosing.votes import check_voters
 from outmetric.columns import FeatureWeights, table_encoder, without_na
 from outmetric.estimators import Described, Fact, FixedKernelMetric, LearnedKernelMetric, data, number, settings_text
-from outmetric.foundation import Array, announce, check_number
+from outmetric.foundation import Array, announce, check_number, storable
 
 KERNELS = ("rbf", "laplacian", "additive")
 POWERS = (0.0, 0.25, 0.5, 1.0)
@@ -49,6 +50,12 @@ SEARCHED_SAMPLES = 1000
 FEW_SAMPLES = 250
 
 
+def _check_stored(found: MetricClassifier, size: int) -> None:
+    for member in getattr(found, "committee_", ()):
+        check_voters(member.voters, found.classes_)
+
+
+@storable("MetricClassifier", check=_check_stored)
 class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerMixin, Described):
     """A nearest-neighbour classifier in learned metrics that chooses all its settings itself.
 

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.neighbors import KNeighborsClassifier
 
 from outmetric.choosing.votes import counted_votes, smoothed_votes
-from outmetric.foundation import Array
+from outmetric.foundation import Array, storable
 from outmetric.rows import EXACT_MEMBERS, LANDMARKS
 
 COMMITTEE = 25
@@ -17,6 +17,7 @@ COMMITTEE = 25
 MANY_SAMPLES, LARGE_COMMITTEE = 2000, 5
 
 
+@storable("Candidate", holds_models=True)
 @dataclass(frozen=True, eq=False)
 class Candidate:
     """One way to map the data that was scored, with the number of neighbours that vote, and its cross-validated score.
@@ -36,6 +37,7 @@ class Candidate:
         return tuple(self.description[name] for name in ("scaling", "kernel", "power"))
 
 
+@storable("Member", holds_models=True)
 @dataclass(frozen=True, eq=False)
 class Member:
     """A candidate fitted on all training data, with its voters."""

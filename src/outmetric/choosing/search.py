@@ -22,9 +22,9 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from outmetric.choosing.candidates import metric_of
 from outmetric.choosing.scoring import Scoring
-from outmetric.choosing.votes import ClassVote, counted_votes, score_function, smoothed_votes
+from outmetric.choosing.votes import ClassVote, check_voters, counted_votes, score_function, smoothed_votes
 from outmetric.estimators import Described, Fact, data, number, settings_text
-from outmetric.foundation import Array, announce
+from outmetric.foundation import Array, announce, storable
 from outmetric.rows import is_dask
 
 try:
@@ -43,6 +43,12 @@ except ImportError:  # scikit-learn before 1.9 has no callbacks
 VOTERS = 10_000
 
 
+def _check_stored(found: MetricSearchCV, size: int) -> None:
+    if hasattr(found, "voters_"):
+        check_voters(found.voters_, found.classes_)
+
+
+@storable("MetricSearchCV", check=_check_stored, transient=["_scored"])
 class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, MetaEstimatorMixin, Described):
     """Choose the settings of a metric, and the number of neighbours that vote in it, by cross-validation.
 

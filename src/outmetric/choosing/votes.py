@@ -155,6 +155,12 @@ def counted_votes(voters: KNeighborsClassifier, coordinates: Any) -> Array:
     return np.asarray(np.rint(voters.predict_proba(np.asarray(coordinates)) * voters.n_neighbors))
 
 
+def check_voters(voters: Any, classes: Any) -> None:
+    """Whether neighbours can vote for these classes."""
+    if not isinstance(voters, KNeighborsClassifier) or len(voters.classes_) != len(classes):
+        raise ValueError("voters and classes do not fit together")
+
+
 def _accuracy(votes: Array, neighbours: Array, truth: Array, X: Any) -> Array:
     return np.asarray(np.mean(votes.argmax(axis=-1) == truth, axis=-1))
 

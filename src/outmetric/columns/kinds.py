@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from outmetric.columns.errors import TableError, shown
-from outmetric.foundation import Array
+from outmetric.foundation import Array, storable
 
 Kind = Literal["number", "category"]
 # pandas' words for what a column of objects holds.
@@ -22,6 +22,7 @@ DATES = r"\d{4}-\d\d-\d\d(?:[T ].*)?|\d{1,2}[./]\d{1,2}[./]\d{2,4}"
 DECIMAL_COMMAS = r"[+-]?[\d.]*,\d+"
 
 
+@storable("Columns")
 @dataclass(frozen=True)
 class Columns:
     """Which columns of a table are used, and as what.

@@ -8,9 +8,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from outmetric.foundation import Array
+from outmetric.foundation import Array, check_by_transforming, storable
 
 
+@storable("FeatureWeights", check=check_by_transforming)
 class FeatureWeights(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Multiply each feature by R2^power, where R2 is the share of its variance that the classes explain.
 

@@ -13,12 +13,23 @@ from sklearn.utils.validation import check_is_fitted
 from outmetric.estimators.checks import check_pairs, check_points, declared_kernel, is_numeric_matrix
 from outmetric.estimators.metric import Metric, OutputMetric
 from outmetric.estimators.summary import Described, Fact, data, listed, settings_text
-from outmetric.foundation import Array
+from outmetric.foundation import Array, storable
 from outmetric.kernels import MatrixKernel, Separable, Takes
 from outmetric.rows import is_dask, transform_lazily
 from outmetric.solvers import Status
 
 
+def _check_stored(found: Any, size: int) -> None:
+    width = getattr(found, "n_features_in_", None)
+    if width is None or not hasattr(found, "metric_"):
+        return
+    metric = found.metric_
+    learned_on = metric.points.shape[1] if isinstance(metric, OutputMetric) else metric.metric_factor.shape[1]
+    if learned_on not in (0, width):  # a precomputed kernel keeps no points
+        raise ValueError(f"{type(found).__name__} claims {width} features and was learned on {learned_on}")
+
+
+@storable(check=_check_stored)
 class MetricTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Described):
     """An estimator that learns ``metric_`` from data of the kind ``_takes``."""
 

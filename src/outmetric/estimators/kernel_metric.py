@@ -16,7 +16,7 @@ from outmetric.estimators.fitting import Fit, LandmarkMap, exact_problem, fit_ex
 from outmetric.estimators.settings import settings_of
 from outmetric.estimators.streaming import RowsSeen, read_block, read_chunks, read_stream, with_checked_landmarks
 from outmetric.estimators.summary import Fact, number
-from outmetric.foundation import announce, n_points
+from outmetric.foundation import announce, n_points, storable
 from outmetric.problem import Model
 from outmetric.rows import Statistics, is_dask
 from outmetric.solvers import Record, Status
@@ -30,6 +30,7 @@ def _is_streamable(estimator: KernelMetric) -> bool:
     return True
 
 
+@storable(transient=["_stream"])
 class KernelMetric(KernelTransformer, ABC):
     """What the two models share."""
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from outmetric.foundation import Array, in_threads, n_points, objects
+from outmetric.foundation import GENEROSITY, Array, in_threads, n_points, objects, storable
 from outmetric.kernels import MatrixKernel
 
 # Kernel values evaluated at once in `map`: enough for fast matrix products, little beside the data.
@@ -51,6 +51,16 @@ class Metric(ABC):
         return distance**2 if squared else distance
 
 
+def _check_stored(found: OutputMetric, size: int) -> None:
+    outputs = found.coefficients.shape[1]
+    if 8 * outputs**2 > GENEROSITY * size:
+        raise ValueError(f"the map has {outputs} outputs, more than the file can hold the metric of")
+    plain = [scalar.is_arithmetic for scalar in found.kernel.scalars]
+    if plain and all(plain) and found.points.ndim == 2 and found.points.shape[1]:  # others may take any time
+        found.coordinates(found.points[:1])
+
+
+@storable("OutputMetric", check=_check_stored)
 @dataclass(frozen=True, eq=False)
 class OutputMetric(Metric):
     """The metric |L (f(x) - f(x'))| with f(x) = sum_j K(x, x_j) c_j + offset. It can be pickled if its kernel can.
@@ -107,6 +117,7 @@ class OutputMetric(Metric):
         return _row(x)
 
 
+@storable("LinearMetric")
 @dataclass(frozen=True, eq=False)
 class LinearMetric(Metric):
     """The metric |L (x - x')|.

@@ -10,9 +10,11 @@ from numpy.typing import ArrayLike
 from outmetric.estimators.fitting import Fit
 from outmetric.estimators.kernel_metric import KernelMetric, as_used
 from outmetric.estimators.summary import number
+from outmetric.foundation import storable
 from outmetric.problem import FixedKernelModel, LearnedKernelModel
 
 
+@storable("FixedKernelMetric")
 class FixedKernelMetric(KernelMetric):
     """Model 1 of the paper: a given matrix-valued kernel, and a Mahalanobis metric learned in the output space.
 
@@ -161,6 +163,7 @@ class FixedKernelMetric(KernelMetric):
         return f"gradient in the metric {self.history_[-1].optimality:.1e}, relatively: a stationary point, if it is small"
 
 
+@storable("LearnedKernelMetric")
 class LearnedKernelMetric(KernelMetric):
     """Model 2 of the paper: the kernel k(x, x') B with a learned matrix B, which determines the metric.
 

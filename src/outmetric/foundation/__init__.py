@@ -7,14 +7,20 @@ from outmetric.foundation.memory import available_memory, fits_in_memory, requir
 from outmetric.foundation.parameters import check_integer, check_number, generator
 from outmetric.foundation.progress import Tell, announce
 from outmetric.foundation.registry import Registry
+from outmetric.foundation.storable import GENEROSITY, STORABLE, Charge, Storing, check_by_transforming, how_stored, storable
 from outmetric.foundation.threads import in_threads, one_blas_thread
 
 __all__ = [
+    "GENEROSITY",
+    "STORABLE",
     "Array",
+    "Charge",
     "Registry",
+    "Storing",
     "Tell",
     "announce",
     "available_memory",
+    "check_by_transforming",
     "check_finite",
     "check_integer",
     "check_number",
@@ -22,6 +28,7 @@ __all__ = [
     "check_symmetric",
     "fits_in_memory",
     "generator",
+    "how_stored",
     "in_threads",
     "n_points",
     "objects",
@@ -30,6 +37,7 @@ __all__ = [
     "require_memory",
     "require_psd",
     "stack",
+    "storable",
     "to_array",
     "whole",
 ]

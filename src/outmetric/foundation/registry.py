@@ -21,11 +21,11 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
         self.what = what
         self._entries: dict[str, Entry] = {}
 
-    def add(self, name: str, entry: Entry) -> None:
-        """Enter something; the same once more is no error."""
+    def add(self, name: str, entry: Entry, *, replace: bool = False) -> None:
+        """Enter something; the same once more is no error, and another of the name only with ``replace``."""
         if not isinstance(name, str) or not name:
             raise ValueError(f"the name of a {self.what} must be a text, not {name!r}.")
-        if self._entries.get(name, entry) is not entry:
+        if not replace and self._entries.get(name, entry) is not entry:
             raise ValueError(f"there is another {self.what} of the name {name!r}; choose another name.")
         self._entries[name] = entry
 

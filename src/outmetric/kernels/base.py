@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from sklearn.utils import gen_batches
 
-from outmetric.foundation import Array, Registry, check_finite, check_symmetric, n_points, psd_tolerance
+from outmetric.foundation import Array, Registry, check_finite, check_symmetric, n_points, psd_tolerance, storable
 from outmetric.kernels.operators import SampleGram, row_blocks
 
 # Rows evaluated at once when a Gram matrix is not held in memory: large enough for fast products, small beside the data.
@@ -25,6 +25,7 @@ DIAGONAL_ROWS = 256
 Takes = Literal["kernel values", "row numbers", "arrays", "sparse", "objects"]
 
 
+@storable(is_kernel=True)
 class ScalarKernel(ABC):
     """A scalar kernel k(x, x').
 
@@ -34,7 +35,6 @@ class ScalarKernel(ABC):
 
     # Whether values between a sample and itself are symmetric by construction; what users give is checked.
     symmetric: ClassVar[bool] = True
-    needs_positive: bool = False
 
     @property
     @abstractmethod
@@ -59,6 +59,16 @@ class ScalarKernel(ABC):
     def settings(self) -> Mapping[str, Any]:
         """What was set or found out, for people."""
         return {}
+
+    @property
+    def needs_positive(self) -> bool:
+        """Whether the data must not be negative."""
+        return False
+
+    @property
+    def is_arithmetic(self) -> bool:
+        """Whether values are plain arithmetic on numbers, so that what a file says of it can be tried without harm."""
+        return False
 
     @property
     def has_bandwidth(self) -> bool:

@@ -89,6 +89,10 @@ class KernelMatrix(ScalarKernel):
         return cls()
 
     @property
+    def is_arithmetic(self) -> bool:
+        return True
+
+    @property
     def name(self) -> str:
         return "precomputed"
 

@@ -23,7 +23,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from outmetric.foundation import Array, check_finite, check_psd, check_symmetric, n_points, psd_tolerance
+from outmetric.foundation import Array, check_finite, check_psd, check_symmetric, n_points, psd_tolerance, storable
 from outmetric.kernels import operators
 from outmetric.kernels.base import ScalarKernel, Takes
 from outmetric.kernels.functions import symmetric_pairs
@@ -31,6 +31,7 @@ from outmetric.kernels.operators import GramOperator
 from outmetric.kernels.scalar import as_scalar
 
 
+@storable(is_kernel=True)
 class MatrixKernel(ABC):
     """A matrix-valued kernel; ``K(x, x') = K(x', x)'`` and all its Gram matrices are positive semi-definite."""
 
@@ -95,6 +96,7 @@ class MatrixKernel(ABC):
     __rmul__ = __mul__
 
 
+@storable("Separable")
 @dataclass(frozen=True, eq=False)
 class Separable(MatrixKernel):
     """k(x, x') B with a scalar kernel k and a symmetric positive semi-definite matrix B (default: identity of any size).
@@ -155,6 +157,7 @@ class Separable(MatrixKernel):
         return np.eye(n_outputs) if self.output_matrix is None else self.output_matrix
 
 
+@storable("Diagonal")
 @dataclass(frozen=True, eq=False)
 class Diagonal(MatrixKernel):
     """diag(k_1(x, x'), ..., k_m(x, x')): every output has a scalar kernel of its own.
@@ -203,6 +206,7 @@ class Diagonal(MatrixKernel):
         return operators.BlockDiagonal(tuple(kernel.cross(X, X_train) for kernel in self.kernels))
 
 
+@storable("KernelSum")
 @dataclass(frozen=True, eq=False)
 class Sum(MatrixKernel):
     """w_1 K_1 + w_2 K_2 + ... with weights >= 0 (default: ones)."""
@@ -268,6 +272,7 @@ class Sum(MatrixKernel):
         return total
 
 
+@storable("KernelCallable")
 @dataclass(frozen=True, eq=False)
 class Callable(MatrixKernel):
     """A function that returns the (m, m) block K(x, x') for two points of any kind.
@@ -322,6 +327,7 @@ class Callable(MatrixKernel):
         return blocks
 
 
+@storable("Precomputed")
 @dataclass(frozen=True, eq=False)
 class Precomputed(MatrixKernel):
     """Blocks given for all pairs of N points, as an (N, N, m, m) array; the data are then row numbers, in one column.

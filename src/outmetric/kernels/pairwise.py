@@ -26,6 +26,10 @@ class PairwiseKernel(ScalarKernel):
         return cls(params)
 
     @property
+    def is_arithmetic(self) -> bool:
+        return True
+
+    @property
     def name(self) -> str:
         return self.word
 
@@ -97,7 +101,10 @@ class ChiSquared(PairwiseKernel):
     """exp(-gamma sum_j (x_j - x'_j)^2 / (x_j + x'_j))."""
 
     word = "chi2"
-    needs_positive = True
+
+    @property
+    def needs_positive(self) -> bool:
+        return True
 
     @property
     def takes(self) -> Takes:

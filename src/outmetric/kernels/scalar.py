@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from outmetric.foundation import Array
+from outmetric.foundation import Array, storable
 from outmetric.kernels.base import KERNELS, ScalarKernel, Takes, median_factor
 from outmetric.kernels.functions import function_kernel
 from outmetric.kernels.operators import SampleGram
 
 
+@storable("Scalar")
 @dataclass(frozen=True, eq=False)
 class Scalar(ScalarKernel):
     """A scalar kernel k(x, x').
@@ -74,8 +75,12 @@ class Scalar(ScalarKernel):
         return function_kernel(self.function, params, self.pairwise)
 
     @property
-    def needs_positive(self) -> bool:  # type: ignore[override]
+    def needs_positive(self) -> bool:
         return self.kernel.needs_positive
+
+    @property
+    def is_arithmetic(self) -> bool:
+        return self.kernel.is_arithmetic
 
     @property
     def name(self) -> str:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse
 
-from outmetric.foundation import Array
+from outmetric.foundation import Array, storable
 
 # Kernel values that are computed at once; until they are complete they take twice the place.
 BLOCK_VALUES = 2**22
@@ -120,6 +120,7 @@ class StringKernel(ABC):
             raise ValueError(f"{type(self).__name__}: bandwidth must be None or a finite number > 0, not {width!r}.")
 
 
+@storable("Spectrum")
 @dataclass(frozen=True, repr=False)
 class Spectrum(StringKernel):
     """Strings are alike if they have substrings in common, wherever these are: the spectrum kernel (Leslie et al. 2002).
@@ -178,6 +179,7 @@ class Spectrum(StringKernel):
         return np.asarray(counts.power(2).sum(axis=1), dtype=np.float64)
 
 
+@storable("WeightedDegree")
 @dataclass(frozen=True, repr=False)
 class WeightedDegree(StringKernel):
     """Strings of one length are alike if they agree at the same positions, the better the longer the stretches.

@@ -43,6 +43,10 @@ class VectorKernel(ScalarKernel):
         return cls(bandwidth, **params, given_gamma="gamma" in params)
 
     @property
+    def is_arithmetic(self) -> bool:
+        return True
+
+    @property
     def name(self) -> str:
         return self.word
 

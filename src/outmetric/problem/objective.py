@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from outmetric.foundation import Array
+from outmetric.foundation import Array, storable
 from outmetric.kernels import GramOperator, SampleGram
 from outmetric.problem.coupling import Coupling
 
 
+@storable("Terms")
 @dataclass(frozen=True)
 class Terms:
     """The four terms of a functional, each with its weight; ``total`` is their sum.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from outmetric.foundation import Array
+from outmetric.foundation import Array, storable
 from outmetric.problem import Factors, Model
 from outmetric.solvers.acceleration import Anderson
 from outmetric.solvers.solution import IllConditionedError, Solution, Solver, Status
@@ -27,6 +27,7 @@ ROUND_OFF = 1e-6
 DEPTH = 6
 
 
+@storable("Record")
 @dataclass(frozen=True)
 class Record:
     """One iteration, after its coefficient step.

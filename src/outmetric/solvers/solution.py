@@ -21,11 +21,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from outmetric.foundation import Array
+from outmetric.foundation import Array, storable
 from outmetric.kernels import GramOperator, Kronecker
 from outmetric.problem import Coupling, Terms, coefficient_residual, map_terms, residual_scatter
 
 
+@storable("status")
 class Status(Enum):
     """How a fit ended; the value is advice for a person."""
 

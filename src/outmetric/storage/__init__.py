@@ -1,11 +1,16 @@
 """Models in files that are safe to load."""
 
-from outmetric.storage.codec import NotStorableError
-from outmetric.storage.files import ModelFileError, load, save
+# Classes that can be stored say so when their room is imported.
+from outmetric import baselines, choosing, columns, estimators, kernels, problem, solvers, tables  # noqa: F401
+from outmetric.storage import foreign  # noqa: F401
+from outmetric.storage.errors import ModelFileError, NotStorableError
+from outmetric.storage.files import load, save
+from outmetric.storage.registration import register
 
 __all__ = [
     "ModelFileError",
     "NotStorableError",
     "load",
+    "register",
     "save",
 ]

@@ -1,4 +1,4 @@
-"""Models in files: safetensors for the arrays, and in its header a JSON document (`outmetric.codec`) for everything else.
+"""Models in files: safetensors for the arrays, and in its header a JSON document for everything else.
 
 Loading runs nothing that the file chooses, believes no size before the file is seen to hold it, and refuses what it does not know.
 """
@@ -19,9 +19,10 @@ import safetensors.numpy
 import sklearn
 
 from outmetric.foundation import Array, whole
-from outmetric.storage.codec import NotStorableError, Reader, Writer
+from outmetric.storage.errors import ModelFileError, NotStorableError
+from outmetric.storage.reader import Reader
+from outmetric.storage.writer import Writer
 
-__all__ = ["ModelFileError", "NotStorableError", "load", "save"]
 # The one entry of the header's metadata is a check sum of everything; the document is an array of bytes, since headers are limited.
 KEY = "outmetric model"
 DOCUMENT = "document"
@@ -39,10 +40,6 @@ OTHERS = {
     b"\x89HDF": "an HDF5 file",
     b"PAR1": "a Parquet table",
 }
-
-
-class ModelFileError(ValueError):
-    """A file that is no model, is damaged, or was made by a newer version; the message says which."""
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:

@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from outmetric.choosing import FINE, MetricClassifier, MetricSearchCV
 from outmetric.columns import Columns, TableError, align, table_encoder
 from outmetric.estimators import FixedKernelMetric, LearnedKernelMetric, listed
-from outmetric.foundation import Array, Tell
+from outmetric.foundation import Array, Tell, storable
 from outmetric.rows import EXACT_SEARCHED, LANDMARKS
 
 Kind = Literal["auto", "fixed", "learned"]
@@ -35,6 +35,7 @@ REAL_GRID = {
 FOLDS = 5
 
 
+@storable("TableModel", holds_models=True)
 @dataclass(frozen=True, eq=False)
 class TableModel:
     """A fitted model together with the table that it was learned from.

@@ -1,0 +1,124 @@
+"""How objects of a class are stored. A class says so itself, by `storable`; the room `storage` knows none by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from outmetric.foundation.registry import Registry
+
+Class = TypeVar("Class", bound=type)
+Check = Callable[[Any, int], None]
+Charge = Callable[[int], None]
+# For each byte of a file reading may allocate so many.
+GENEROSITY = 64
+# By their names in files.
+STORABLE: Registry[type] = Registry("storable class")
+
+
+@dataclass(frozen=True)
+class Storing:
+    """How objects of a class are stored.
+
+    Attributes
+    ----------
+    name : str or None
+        In files. None for a base class that only says what holds for those derived from it.
+    checks : tuple of functions of the object and the size of its file in bytes
+        They raise ValueError for what does not fit together, and may set what is derived.
+    is_kernel : bool
+        Whether it is evaluated with the kernels it is made of, whose number is limited.
+    holds_models : bool
+        Whether it may hold any number of kernels, since each belongs to a model of its own.
+    transient : frozenset of str
+        Attributes that belong to a process rather than to a model, and are left out.
+    omits_defaults : bool
+        Whether parameters that have their default are left out.
+    state : function of the object, optional
+        What is stored as its fitted attributes, if not these.
+    restore : function of the object, that state and of a function to be told how many bytes are about to be allocated, optional
+        Fits the object again.
+    """
+
+    name: str | None = None
+    checks: tuple[Check, ...] = ()
+    is_kernel: bool = False
+    holds_models: bool = False
+    transient: frozenset[str] = frozenset()
+    omits_defaults: bool = False
+    state: Callable[[Any], dict[str, Any]] | None = None
+    restore: Callable[[Any, dict[str, Any], Charge], None] | None = None
+
+
+_said: dict[type, Storing] = {}
+
+
+def storable(
+    name: str | None = None,
+    *,
+    check: Check | None = None,
+    is_kernel: bool = False,
+    holds_models: bool = False,
+    transient: Collection[str] = (),
+    omits_defaults: bool = False,
+    state: Callable[[Any], dict[str, Any]] | None = None,
+    restore: Callable[[Any, dict[str, Any], Charge], None] | None = None,
+) -> Callable[[Class], Class]:
+    """A decorator for classes whose objects may be in model files: estimators, frozen dataclasses and enumerations.
+
+    Whoever loads a file lets it call the constructor with any arguments, so that must only check and store. Of ``check``,
+    ``is_kernel``, ``holds_models`` and ``transient``, what is said of a class holds for those derived from it as well.
+
+    Parameters
+    ----------
+    name : str, optional
+        Part of the file format: a class that moves or is renamed keeps it. Without one the class itself is not stored, but what is
+        said holds for those derived from it.
+    check : function, optional
+        Takes the object and the size of its file in bytes, and raises ValueError if the object does not fit together.
+
+    See `Storing` for the others.
+    """
+    said = Storing(
+        name, () if check is None else (check,), is_kernel, holds_models, frozenset(transient), omits_defaults, state, restore
+    )
+
+    def enter(kind: Class) -> Class:
+        if name is not None:
+            earlier = STORABLE.get(name)
+            # A class that is defined once more, by a cell of a notebook for instance, takes its earlier self's place.
+            again = earlier is not None and (earlier.__module__, earlier.__qualname__) == (kind.__module__, kind.__qualname__)
+            STORABLE.add(name, kind, replace=again)
+            if earlier is not None and again:
+                _said.pop(earlier, None)
+        _said[kind] = said
+        return kind
+
+    return enter
+
+
+def how_stored(kind: type) -> Storing | None:
+    """How objects of exactly this class are stored, by what it and its bases say; None if they are not."""
+    if kind not in _said or _said[kind].name is None:
+        return None
+    chain = [_said[base] for base in reversed(kind.__mro__) if base in _said]
+    return replace(
+        _said[kind],
+        checks=tuple(check for said in chain for check in said.checks),
+        is_kernel=any(said.is_kernel for said in chain),
+        holds_models=any(said.holds_models for said in chain),
+        transient=frozenset(name for said in chain for name in said.transient),
+    )
+
+
+def check_by_transforming(found: Any, size: int) -> None:
+    """Whether a transformer of numbers can map a point."""
+    width = getattr(found, "n_features_in_", None)
+    if width is None or "_sklearn_output_config" in vars(found):  # a table as output would need another package
+        return
+    if width > size:
+        raise ValueError(f"{type(found).__name__} claims {width} features")
+    found.transform(np.ones((1, width)))
