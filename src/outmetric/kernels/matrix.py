@@ -17,7 +17,7 @@ from __future__ import annotations
 import collections.abc
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -67,6 +67,13 @@ class MatrixKernel(ABC):
     @abstractmethod
     def cross(self, X: Any, X_train: Any, n_outputs: int) -> GramOperator:
         """The operator from coefficients at the training points to outputs at new points."""
+
+    def terms(self, coefficients: Array) -> Iterator[tuple[Scalar, Array]]:
+        """Scalar kernels k and weights W such that f(x) = sum_j K(x, x_j) c_j is the sum of k(x)' W over them, for ONNX."""
+        raise ValueError(
+            f"a matrix kernel of type {type(self).__name__} cannot become an ONNX graph; use Separable, Diagonal and Sum with "
+            "scalar kernels that have a name."
+        )
 
     def __add__(self, other: MatrixKernel) -> MatrixKernel:
         return Sum((self, other))
@@ -121,6 +128,9 @@ class Separable(MatrixKernel):
     def cross(self, X: Any, X_train: Any, n_outputs: int) -> GramOperator:
         return operators.Kronecker(self.kernel.cross(X, X_train), self._outputs(n_outputs))
 
+    def terms(self, coefficients: Array) -> Iterator[tuple[Scalar, Array]]:
+        yield self.kernel, coefficients if self.output_matrix is None else coefficients @ self.output_matrix
+
     def _outputs(self, n_outputs: int) -> Array:
         return np.eye(n_outputs) if self.output_matrix is None else self.output_matrix
 
@@ -163,6 +173,10 @@ class Diagonal(MatrixKernel):
 
     def cross(self, X: Any, X_train: Any, n_outputs: int) -> GramOperator:
         return operators.BlockDiagonal(tuple(kernel.cross(X, X_train) for kernel in self.kernels))
+
+    def terms(self, coefficients: Array) -> Iterator[tuple[Scalar, Array]]:
+        for output, scalar in enumerate(self.kernels):
+            yield scalar, coefficients * (np.arange(coefficients.shape[1]) == output)
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,6 +230,10 @@ class Sum(MatrixKernel):
 
     def cross(self, X: Any, X_train: Any, n_outputs: int) -> GramOperator:
         return self._combine([kernel.cross(X, X_train, n_outputs) for kernel in self.kernels])
+
+    def terms(self, coefficients: Array) -> Iterator[tuple[Scalar, Array]]:
+        for kernel, weight in zip(self.kernels, self.weights or (), strict=True):
+            yield from ((scalar, weight * weights) for scalar, weights in kernel.terms(coefficients))
 
     def _combine(self, terms: list[GramOperator]) -> GramOperator:
         weights = self.weights or ()
