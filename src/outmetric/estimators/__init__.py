@@ -3,7 +3,7 @@
 from outmetric.estimators.base import KernelTransformer, MetricTransformer
 from outmetric.estimators.checks import check_points, check_supervision
 from outmetric.estimators.fitting import Gathered
-from outmetric.estimators.metric import LinearMetric, Metric, OutputMetric
+from outmetric.estimators.metric import LinearMetric, Metric, OutputMetric, exportable_metric
 from outmetric.estimators.models import FixedKernelMetric, LearnedKernelMetric
 from outmetric.estimators.summary import Described, Fact, data, listed, number, setting, settings, shortened
 
@@ -21,6 +21,7 @@ __all__ = [
     "check_points",
     "check_supervision",
     "data",
+    "exportable_metric",
     "listed",
     "number",
     "setting",

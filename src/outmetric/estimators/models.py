@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from outmetric.estimators.base import is_sequence
 from outmetric.estimators.fitting import KernelMetric, as_used
+from outmetric.estimators.metric import exportable_metric
 from outmetric.estimators.summary import number
 from outmetric.foundation import Array, check_number
 from outmetric.kernels import MatrixKernel
@@ -17,6 +18,7 @@ from outmetric.problem import target_rank
 from outmetric.solvers import IllConditionedError, MetricStep, OutputMatrixStep, Solver, Trained
 
 
+@exportable_metric
 class FixedKernelMetric(KernelMetric):
     """Model 1 of the paper: a given matrix-valued kernel, and a Mahalanobis metric learned in the output space.
 
@@ -178,6 +180,7 @@ class FixedKernelMetric(KernelMetric):
         return f"gradient in the metric {self.history_[-1].optimality:.1e}, relatively: a stationary point, if it is small"
 
 
+@exportable_metric
 class LearnedKernelMetric(KernelMetric):
     """Model 2 of the paper: the kernel k(x, x') B with a learned matrix B, which determines the metric.
 
