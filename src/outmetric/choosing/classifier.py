@@ -25,10 +25,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from outmetric.choosing.committee import COMMITTEE, LARGE_COMMITTEE, MANY_SAMPLES, Candidate, fit_committee
+from outmetric.choosing.exported import smoothed_votes_to_onnx
 from outmetric.choosing.search import MetricSearchCV
 from outmetric.columns import FeatureWeights, table_encoder, without_na
 from outmetric.estimators import Described, Fact, FixedKernelMetric, LearnedKernelMetric, data, number, settings
-from outmetric.foundation import Array, check_number
+from outmetric.foundation import Array, check_number, exportable_votes
 
 KERNELS = ("rbf", "laplacian", "additive")
 POWERS = (0.0, 0.25, 0.5, 1.0)
@@ -50,6 +51,12 @@ SEARCHED_SAMPLES = 1000
 FEW_SAMPLES = 250
 
 
+def _voting_members(model: MetricClassifier) -> list[tuple[Any, Any]]:
+    check_is_fitted(model)
+    return [(member.pipeline, member.voters) for member in model.committee_]
+
+
+@exportable_votes(_voting_members, smoothed_votes_to_onnx, own_preparations=True)
 class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerMixin, Described):
     """A nearest-neighbour classifier in learned metrics that chooses all its settings itself.
 

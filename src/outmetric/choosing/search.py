@@ -25,10 +25,11 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from outmetric.choosing.candidates import metric_of, shared_groups
 from outmetric.choosing.evaluation import REFERENCE, Result, Task, by_landmarks, evaluate, tasks_of
+from outmetric.choosing.exported import smoothed_votes_to_onnx
 from outmetric.choosing.results import BestGathered, ScoreTable
 from outmetric.choosing.votes import Score, score_function, smoothed_votes
 from outmetric.estimators import Described, Fact, data, number, settings
-from outmetric.foundation import Array, one_blas_thread
+from outmetric.foundation import Array, exportable_votes, one_blas_thread
 from outmetric.rows import is_dask
 
 try:
@@ -49,6 +50,12 @@ SMALL = 1500
 VOTERS = 10_000
 
 
+def _voting_members(search: MetricSearchCV) -> list[tuple[Any, KNeighborsClassifier]]:
+    search._check_refitted()
+    return [(search.best_estimator_, search.voters_)]
+
+
+@exportable_votes(_voting_members, smoothed_votes_to_onnx)
 class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, MetaEstimatorMixin, Described):
     """Choose the settings of a metric, and the number of neighbours that vote in it, by cross-validation.
 
