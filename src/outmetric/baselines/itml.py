@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from outmetric.baselines.projections import Constraints, distance_percentiles, project, sample_pairs
 from outmetric.baselines.spaces import SMALL, Baseline, KernelSpace, LinearSpace
-from outmetric.estimators import Fact, Metric, number
+from outmetric.estimators import Fact, Metric, exportable_metric, number
 from outmetric.foundation import Array, check_number, check_psd, n_points, objects
 
 # Pairs of each kind drawn at most by default.
@@ -162,6 +162,7 @@ class _InformationTheoretic(Baseline):
         return [sweep.correction for sweep in self.history_]
 
 
+@exportable_metric
 class ITML(_InformationTheoretic, LinearSpace):
     """Information-theoretic metric learning (Davis et al. 2007): near to a prior metric, with similar pairs near and others apart.
 
@@ -274,6 +275,7 @@ class ITML(_InformationTheoretic, LinearSpace):
             raise ValueError("prior must be positive definite, and this matrix is singular.") from error
 
 
+@exportable_metric
 class KernelITML(_InformationTheoretic, KernelSpace):
     """Information-theoretic metric learning in the feature space of a kernel.
 

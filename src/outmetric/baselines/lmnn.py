@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from outmetric.baselines.margins import Margins, minimise, target_neighbours
 from outmetric.baselines.spaces import SMALL, Baseline, KernelSpace, LinearSpace
-from outmetric.estimators import Fact, number
+from outmetric.estimators import Fact, exportable_metric, number
 from outmetric.foundation import Array, check_number, n_points
 
 # Kernel principal components with less variance than this, relative to the first, are left out.
@@ -104,6 +104,7 @@ class _LargeMargin(Baseline):
         return targets
 
 
+@exportable_metric
 class LMNN(_LargeMargin, LinearSpace):
     """Large-margin nearest neighbours (Weinberger & Saul 2009): neighbours of the same class near, other classes beyond a margin.
 
@@ -223,6 +224,7 @@ class LMNN(_LargeMargin, LinearSpace):
         raise ValueError(f"init={self.init!r} is not known; use 'auto', 'identity', 'pca', 'lda' or an array.")
 
 
+@exportable_metric
 class KernelLMNN(_LargeMargin, KernelSpace):
     """Large-margin nearest neighbours in the feature space of a kernel (Chatpatanasiri et al. 2010).
 
