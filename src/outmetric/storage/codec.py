@@ -106,7 +106,7 @@ CLASSES: dict[str, type] = {
     "StratifiedGroupKFold": splitters.StratifiedGroupKFold,
     "ShuffleSplit": splitters.ShuffleSplit,
     "StratifiedShuffleSplit": splitters.StratifiedShuffleSplit,
-    "MarginRecord": margins.Record,
+    "MarginRecord": margins.MarginRecord,
     "KernelSum": kernels.Sum,
     "KernelCallable": kernels.Callable,
     "gaussian_process.RBF": gaussian_process.RBF,
