@@ -25,7 +25,7 @@ from outmetric.baselines.spaces import (
     report,
     store,
 )
-from outmetric.estimators import Fact, exportable_metric, number
+from outmetric.estimators import Fact, exportable_metric, number, points_of_pairs
 from outmetric.foundation import Array, check_integer, check_number, check_psd, generator, objects
 
 # Pairs of each kind drawn at most by default.
@@ -87,7 +87,7 @@ class _InformationTheoretic(Baseline):
         self._check_parameters()
         self.__dict__.pop("classes_", None)  # of an earlier fit
         if X is None:
-            X, pairs = _points_of_pairs(pairs)
+            X, pairs = _numbered(pairs)
         embedded = embed(self, X)
         points = embedded.points
         pairs, y = np.asarray(pairs), np.asarray(y)
@@ -353,19 +353,16 @@ class KernelITML(_InformationTheoretic, KernelSpace):
         return np.eye(points.shape[1])
 
 
-def _points_of_pairs(pairs: Any) -> tuple[Any, Array]:
+def _numbered(pairs: Any) -> tuple[Array, Array]:
     """Pairs of points as points, one after the other, and pairs of row numbers."""
     try:
         values = np.asarray(pairs)
     except ValueError:  # ragged
         values = objects(pairs)
-    if values.dtype.kind in "fiub":
-        values = check_array(values, allow_nd=True, ensure_2d=False, dtype=np.float64, input_name="pairs")
-        if values.ndim != 3 or values.shape[1] != 2:
-            raise ValueError(f"pairs must have the shape (n_pairs, 2, d); theirs is {values.shape}. Row numbers need X.")
-        points: Array = values.reshape(-1, values.shape[2])
+    if values.dtype.kind not in "fiub":
+        points = points_of_pairs(pairs, None)
+    elif values.ndim == 2:
+        raise ValueError(f"pairs of points have the shape (n_pairs, 2, d); theirs is {values.shape}. Row numbers need X.")
     else:
-        if not all(len(pair) == 2 and not isinstance(pair, str | bytes) for pair in pairs):
-            raise ValueError("pairs must be a sequence of pairs (x, x').")
-        points = objects([point for pair in pairs for point in pair])
+        points = points_of_pairs(values.astype(np.float64), "d")
     return points, np.arange(len(points)).reshape(-1, 2)

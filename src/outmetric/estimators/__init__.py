@@ -1,7 +1,7 @@
 """The two models as scikit-learn estimators: parameters, checks, fits, fitted metrics and their summaries."""
 
 from outmetric.estimators.base import KernelTransformer, MetricTransformer
-from outmetric.estimators.checks import check_points, check_supervision
+from outmetric.estimators.checks import check_points, check_supervision, points_of_pairs
 from outmetric.estimators.fitting import Gathered
 from outmetric.estimators.metric import LinearMetric, Metric, OutputMetric, exportable_metric
 from outmetric.estimators.models import FixedKernelMetric, LearnedKernelMetric
@@ -24,6 +24,7 @@ __all__ = [
     "exportable_metric",
     "listed",
     "number",
+    "points_of_pairs",
     "setting",
     "settings",
     "shortened",
