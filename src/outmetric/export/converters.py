@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from outmetric import __version__
 from outmetric.export.graph import Graph
 from outmetric.export.preparations import REPLACED
-from outmetric.foundation import EXPORTED, Array, Transformation, Votes
+from outmetric.foundation import EXPORTED, Array, ExportedTransformer, ExportedVotes
 
 if TYPE_CHECKING:
     import onnx
@@ -131,7 +131,7 @@ def register() -> None:
         register_shape_calculator(_alias(estimator), _shape_step, overwrite=True)
     options = {"zipmap": [True, False], "nocl": [False], "outputs": list(OUTPUTS)}
     for estimator, how in EXPORTED.items():
-        if isinstance(how, Votes):
+        if isinstance(how, ExportedVotes):
             calls = {"shape_fct": _shape_votes, "convert_fct": _convert_votes, "parser": _parse_votes, "options": options}
         else:
             calls = {"shape_fct": _shape_step, "convert_fct": _convert_step, "parser": _parse_step}
@@ -142,16 +142,16 @@ def _alias(estimator: type) -> str:
     return f"Outmetric{estimator.__name__}"
 
 
-def _transformation(model: Any) -> Transformation:
+def _transformation(model: Any) -> ExportedTransformer:
     how = REPLACED.get(type(model)) or EXPORTED[type(model)]
-    assert isinstance(how, Transformation)
+    assert isinstance(how, ExportedTransformer)
     return how
 
 
-def _votes(model: Any) -> Votes | None:
+def _votes(model: Any) -> ExportedVotes | None:
     """How it votes, if it does."""
     how = EXPORTED.get(type(model))
-    return how if isinstance(how, Votes) else None
+    return how if isinstance(how, ExportedVotes) else None
 
 
 def _inputs(X: Any, dtype: DTypeLike | None, n_features: int | None) -> list[tuple[str, Any]]:
@@ -192,7 +192,7 @@ def _options(model: Any, outputs: str) -> dict[int, dict[str, Any]]:
     if _votes(last):
         return {**options, id(last): {"outputs": outputs, "zipmap": False}}
     if outputs != "classes":
-        voting = " and ".join(estimator.__name__ for estimator, how in EXPORTED.items() if isinstance(how, Votes))
+        voting = " and ".join(estimator.__name__ for estimator, how in EXPORTED.items() if isinstance(how, ExportedVotes))
         raise ValueError(f"outputs={outputs!r} is for {voting}; this is a {type(last).__name__}.")
     return {**options, id(last): {"zipmap": False}} if is_classifier(last) else options
 

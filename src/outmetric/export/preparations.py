@@ -11,7 +11,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder, QuantileTransformer
 
 from outmetric.export.graph import Graph, element_type
-from outmetric.foundation import Array, Transformation
+from outmetric.foundation import Array, ExportedTransformer
 
 # Intervals between quantiles that are no wider have no slope in double precision.
 NO_WIDTH = 1e-300
@@ -98,18 +98,18 @@ def _imputed_width(model: SimpleImputer) -> int:
 
 
 # Where ours does not suit, skl2onnx's own converter serves.
-REPLACED: dict[type, Transformation] = {
-    SimpleImputer: Transformation(
+REPLACED: dict[type, ExportedTransformer] = {
+    SimpleImputer: ExportedTransformer(
         imputed,
         _imputed_width,
         suits=lambda model: all(isinstance(value, Real) for value in (model.missing_values, *model.statistics_)),
     ),
-    OneHotEncoder: Transformation(
+    OneHotEncoder: ExportedTransformer(
         one_hot,
         lambda model: sum(map(len, model.categories_)),
         suits=lambda model: model.handle_unknown == "ignore" and model.drop_idx_ is None and not model._infrequent_enabled,
     ),
-    QuantileTransformer: Transformation(
+    QuantileTransformer: ExportedTransformer(
         quantile_levels,
         lambda model: int(model.quantiles_.shape[1]),
         suits=lambda model: model.output_distribution == "uniform",

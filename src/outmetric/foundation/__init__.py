@@ -1,7 +1,7 @@
 """What every room may use and no user sees: arrays and their checks, threads, memory, whole files, registries, progress."""
 
 from outmetric.foundation.arrays import Array, n_points, objects, stack, to_array
-from outmetric.foundation.exportable import EXPORTED, Transformation, Votes, exportable, exportable_votes
+from outmetric.foundation.exportable import EXPORTED, ExportedTransformer, ExportedVotes, exportable, exportable_votes
 from outmetric.foundation.files import whole
 from outmetric.foundation.matrices import check_finite, check_psd, check_symmetric, psd_tolerance, require_psd
 from outmetric.foundation.memory import available_memory, require_memory
@@ -13,10 +13,10 @@ from outmetric.foundation.threads import in_threads, one_blas_thread
 __all__ = [
     "EXPORTED",
     "Array",
+    "ExportedTransformer",
+    "ExportedVotes",
     "Registry",
     "Tell",
-    "Transformation",
-    "Votes",
     "announce",
     "available_memory",
     "check_finite",

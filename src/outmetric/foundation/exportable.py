@@ -13,7 +13,7 @@ Class = TypeVar("Class", bound=type)
 
 
 @dataclass(frozen=True, eq=False)
-class Transformation:
+class ExportedTransformer:
     """How a transformer becomes nodes.
 
     Attributes
@@ -35,7 +35,7 @@ class Transformation:
 
 
 @dataclass(frozen=True, eq=False)
-class Votes:
+class ExportedVotes:
     """How a classifier by votes becomes nodes: its maps by the steps that they are made of, then the votes in each, averaged.
 
     Attributes
@@ -54,24 +54,24 @@ class Votes:
     own_preparations: bool = False
 
 
-EXPORTED: dict[type, Transformation | Votes] = {}
+EXPORTED: dict[type, ExportedTransformer | ExportedVotes] = {}
 
 
 def exportable(
     emit: Callable[[Any, Any, Sequence[Any]], str], width: Callable[[Any], int], *, output: str = "variable"
 ) -> Callable[[Class], Class]:
-    """A decorator of transformers that can be exported; for the parameters see `Transformation`."""
-    return _entered(Transformation(emit, width, output))
+    """A decorator of transformers that can be exported; for the parameters see `ExportedTransformer`."""
+    return _entered(ExportedTransformer(emit, width, output))
 
 
 def exportable_votes(
     members: Callable[[Any], Sequence[tuple[Any, Any]]], emit: Callable[[Any, Any, str], str], *, own_preparations: bool = False
 ) -> Callable[[Class], Class]:
-    """A decorator of classifiers by votes that can be exported; for the parameters see `Votes`."""
-    return _entered(Votes(members, emit, own_preparations))
+    """A decorator of classifiers by votes that can be exported; for the parameters see `ExportedVotes`."""
+    return _entered(ExportedVotes(members, emit, own_preparations))
 
 
-def _entered(how: Transformation | Votes) -> Callable[[Class], Class]:
+def _entered(how: ExportedTransformer | ExportedVotes) -> Callable[[Class], Class]:
     def enter(kind: Class) -> Class:
         EXPORTED[kind] = how
         return kind
