@@ -4,6 +4,7 @@ import dataclasses
 import http.server
 import io
 import os
+import sys
 import threading
 import time
 import zipfile
@@ -14,8 +15,8 @@ import pandas as pd
 import pytest
 from sklearn.utils import Bunch
 
+from outmetric.datasets import downloads, make_waveform, sets
 from outmetric.datasets import loading as datasets
-from outmetric.datasets import make_waveform, sets
 
 
 def test_waveforms_have_the_moments_of_their_definition():
@@ -39,7 +40,7 @@ TINY = sets.DataSet(
     sets._numbers(",", str),
     ("one", "two", "three"),
     {"a": 4, "b": 6},
-    datasets._digest(sets._numbers(",", str)(ROWS)),
+    sets.digest_of(sets._numbers(",", str)(ROWS)),
     "1/tiny.zip",
     None,
 )
@@ -91,7 +92,7 @@ def server(monkeypatch):
     running = Server()
     thread = threading.Thread(target=running.serve_forever, daemon=True)
     thread.start()
-    monkeypatch.setattr(datasets, "UCI", f"http://127.0.0.1:{running.server_port}")
+    monkeypatch.setattr(downloads, "UCI", f"http://127.0.0.1:{running.server_port}")
     yield running
     running.shutdown()
     thread.join()
@@ -135,6 +136,14 @@ class TestPlaces:
         monkeypatch.setenv("OUTMETRIC_DATA", str(tiny / "two"))
         assert datasets.load_uci("tiny", tiny / "one").source == str(tiny / "one")
         assert datasets.load_uci("tiny").source == str(tiny / "two")
+
+    def test_the_usual_cache_is_read_without_pooch(self, tiny, monkeypatch):
+        monkeypatch.delenv("OUTMETRIC_CACHE")
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tiny))
+        monkeypatch.setitem(sys.modules, "pooch", None)
+        (tiny / "outmetric").mkdir()
+        (tiny / "outmetric" / "tiny.data").write_bytes(CONTENT)
+        assert datasets.load_uci("tiny", download=False).source == str(tiny / "outmetric")
 
     def test_line_ends_do_not_matter(self, tiny):
         (tiny / "tiny.data").write_bytes(CONTENT.replace(b"\n", b" \r\n") + b"\r\n\r\n")
@@ -210,7 +219,7 @@ class TestDownload:
         ],
     )
     def test_failures_are_told_and_leave_nothing(self, tiny, server, monkeypatch, answer, message):
-        monkeypatch.setattr(datasets, "TIMEOUT", 0.2)
+        monkeypatch.setattr(downloads, "TIMEOUT", 0.2)
         server.answers = [answer, zipped({"tiny.data": CONTENT})]
         with pytest.raises(datasets.DataError, match=message) as failure:
             datasets.load_uci("tiny")
@@ -241,7 +250,7 @@ class TestDownload:
         assert found.target.tolist() == list("aaaabbbbbb")
 
     def test_without_network(self, tiny, monkeypatch):
-        monkeypatch.setattr(datasets, "UCI", "http://127.0.0.1:9")
+        monkeypatch.setattr(downloads, "UCI", "http://127.0.0.1:9")
         with pytest.raises(datasets.DataError, match=r"could not be had otherwise \(uci: .*Put tiny.data"):
             datasets.load_uci("tiny")
 

@@ -28,7 +28,7 @@ from outmetric.baselines import ITML, LMNN, KernelITML, KernelLMNN
 from outmetric.choosing import classifier
 from outmetric.columns.weights import FeatureWeights
 from outmetric.datasets import make_waveform
-from outmetric.export import register, to_onnx
+from outmetric.export import exportable, register, to_onnx
 
 TYPES = [np.float32, np.float64]
 # Relative to the largest value.
@@ -668,3 +668,22 @@ def test_the_extra_is_named_if_it_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "skl2onnx", None)
     with pytest.raises(ImportError, match=r"pip install 'outmetric\[onnx\]'"):
         register()
+
+
+@exportable(lambda graph, model, variables: graph("Mul", graph.rows(variables), 2.0), lambda model: model.n_features_in_)
+class ExportableDoubling(Doubling):
+    """A step of somebody's own that says how it is exported."""
+
+    def fit(self, X, y=None):
+        self.n_features_in_ = X.shape[1]
+        return super().fit(X, y)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_steps_of_others_say_how_they_are_exported(dtype, waveform):
+    X, y, new = waveform
+    new = new.astype(dtype)
+    fitted = make_pipeline(StandardScaler(), ExportableDoubling(), LearnedKernelMetric()).fit(X, y)
+    assert_same(run(to_onnx(fitted, new), new)["coordinates"], fitted.transform(new))
+    assert_same(run(skl2onnx.to_onnx(fitted, new), new)["coordinates"], fitted.transform(new))
+    assert_same(run(to_onnx(ExportableDoubling().fit(X), new), new)["variable"], 2 * new)

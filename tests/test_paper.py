@@ -22,7 +22,8 @@ from outmetric import cli
 from outmetric.datasets import DataError
 from outmetric.paper import claims, maps, protocol, report, runner
 from outmetric.paper.protocol import METHODS, PAPER_METHODS, PAPER_SETS, Trial, plan, split
-from outmetric.paper.runner import Result, Store
+from outmetric.paper.runner import Store
+from outmetric.paper.runner import TrialResult as Result
 from outmetric.paper.statistics import Accuracies, critical_difference
 
 mpl.use("Agg")

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
-from numbers import Integral, Real
+from collections.abc import Mapping
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array
-from threadpoolctl import threadpool_limits
 
 from outmetric.baselines.projections import Constraints, distance_percentiles, project, sample_pairs
-from outmetric.baselines.spaces import SMALL, Baseline, KernelSpace, LinearSpace
-from outmetric.estimators import Fact, Metric, number
-from outmetric.foundation import Array, check_number, check_psd, n_points, objects, storable
+from outmetric.baselines.spaces import (
+    Baseline,
+    Embedded,
+    KernelSpace,
+    LinearSpace,
+    check_limits,
+    embed,
+    embed_with_classes,
+    report,
+    store,
+)
+from outmetric.estimators import Fact, exportable_metric, number, points_of_pairs
+from outmetric.foundation import Array, check_integer, check_number, check_psd, generator, objects, storable
 
 # Pairs of each kind drawn at most by default.
 MOST_PAIRS = 5000
@@ -53,14 +61,12 @@ class _InformationTheoretic(Baseline):
         self
         """
         self._check_parameters()
-        sample = self._training_points(X)
-        labels = self._check_labels(y, n_points(sample))
-        points, measure = self._embed(sample)
+        embedded, labels = embed_with_classes(self, X, y)
         count = min(20 * len(self.classes_) ** 2, MOST_PAIRS) if self.n_constraints is None else self.n_constraints
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        rng = generator(self.random_state)
         similar, dissimilar = sample_pairs(labels, count, rng)
         signs = np.repeat([1.0, -1.0], [len(similar), len(dissimilar)])
-        return self._fit(points, measure, np.concatenate([similar, dissimilar]), signs, rng)
+        return self._fit(embedded, np.concatenate([similar, dissimilar]), signs, rng)
 
     def fit_pairs(self, pairs: Any, y: Any, X: Any = None) -> Self:
         """Learn the metric from given pairs.
@@ -81,9 +87,9 @@ class _InformationTheoretic(Baseline):
         self._check_parameters()
         self.__dict__.pop("classes_", None)  # of an earlier fit
         if X is None:
-            X, pairs = _points_of_pairs(pairs)
-        points, measure = self._embed(self._training_points(X))
-        self.n_samples_fit_ = len(points)
+            X, pairs = _numbered(pairs)
+        embedded = embed(self, X)
+        points = embedded.points
         pairs, y = np.asarray(pairs), np.asarray(y)
         if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu" or y.shape != (len(pairs),):
             raise ValueError(
@@ -94,15 +100,13 @@ class _InformationTheoretic(Baseline):
             raise ValueError(f"pairs must be row numbers from 0 to {len(points) - 1}, and at least one pair.")
         if not np.isin(y, [1, -1]).all():
             raise ValueError(f"y must be 1 for similar pairs and -1 for dissimilar ones; it holds {np.unique(y)[:5].tolist()}.")
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        return self._fit(points, measure, pairs, y.astype(np.float64), rng)
+        return self._fit(embedded, pairs, y.astype(np.float64), generator(self.random_state))
 
     def _check_parameters(self) -> None:
-        self._check_limits()
+        check_limits(self)
         if not (isinstance(self.gamma, Real) and self.gamma == np.inf):
             check_number("gamma", self.gamma, positive=True)
-        if self.n_constraints is not None and (not isinstance(self.n_constraints, Integral) or self.n_constraints < 1):
-            raise ValueError(f"n_constraints must be None or an integer >= 1, not {self.n_constraints!r}.")
+        check_integer("n_constraints", self.n_constraints, optional=True)
         numbers = np.shape(self.percentiles) == (2,) and all(isinstance(value, Real) for value in self.percentiles)
         if not numbers or not 0 <= self.percentiles[0] <= self.percentiles[1] <= 100:
             raise ValueError(f"percentiles must be two ascending numbers from 0 to 100, not {self.percentiles!r}.")
@@ -111,7 +115,8 @@ class _InformationTheoretic(Baseline):
         for bound in () if self.bounds is None else self.bounds:
             check_number("each of the two bounds", bound, positive=True)
 
-    def _fit(self, points: Array, measure: Callable[[Array], Metric], pairs: Array, signs: Array, rng: np.random.Generator) -> Self:
+    def _fit(self, embedded: Embedded, pairs: Array, signs: Array, rng: np.random.Generator) -> Self:
+        points = embedded.points
         given = self.bounds is not None
         self.bounds_ = np.array(self.bounds, dtype=float) if given else distance_percentiles(points, self.percentiles, rng)
         differences = points[pairs[:, 0]] - points[pairs[:, 1]]
@@ -125,16 +130,17 @@ class _InformationTheoretic(Baseline):
         signs = signs[apart]
         constraints = Constraints(differences[apart], signs, np.where(signs > 0, *self.bounds_))
         try:
-            with threadpool_limits(limits=1 if points.size < SMALL else None, user_api="blas"):
+            with embedded.threads():
                 found = project(
                     constraints,
                     self._prior_factor(points),
                     gamma=float(self.gamma),
                     tol=self.tol,
                     max_iter=self.max_iter,
-                    on_sweep=lambda now: self._say(
+                    on_sweep=lambda now: report(
+                        self,
                         f"sweep {now.iteration}: correction {now.correction:.2e}, divergence {now.divergence:.6g}, "
-                        f"{now.seconds:.2f} s"
+                        f"{now.seconds:.2f} s",
                     ),
                 )
         except np.linalg.LinAlgError as error:
@@ -142,7 +148,7 @@ class _InformationTheoretic(Baseline):
         self.pairs_, self.pair_signs_ = pairs[apart], signs
         self.multipliers_, self.relaxed_bounds_ = found.multipliers, found.relaxed_bounds
         self.divergence_ = found.history[-1].divergence if found.history else 0.0
-        self._store(measure(found.factor), found.history, found.status)
+        store(self, embedded.measure(found.factor), found.history, found.status)
         return self
 
     def _settings(self) -> list[Fact]:
@@ -163,6 +169,7 @@ class _InformationTheoretic(Baseline):
 
 
 @storable("ITML")
+@exportable_metric
 class ITML(_InformationTheoretic, LinearSpace):
     """Information-theoretic metric learning (Davis et al. 2007): near to a prior metric, with similar pairs near and others apart.
 
@@ -276,6 +283,7 @@ class ITML(_InformationTheoretic, LinearSpace):
 
 
 @storable("KernelITML")
+@exportable_metric
 class KernelITML(_InformationTheoretic, KernelSpace):
     """Information-theoretic metric learning in the feature space of a kernel.
 
@@ -347,19 +355,16 @@ class KernelITML(_InformationTheoretic, KernelSpace):
         return np.eye(points.shape[1])
 
 
-def _points_of_pairs(pairs: Any) -> tuple[Any, Array]:
+def _numbered(pairs: Any) -> tuple[Array, Array]:
     """Pairs of points as points, one after the other, and pairs of row numbers."""
     try:
         values = np.asarray(pairs)
     except ValueError:  # ragged
         values = objects(pairs)
-    if values.dtype.kind in "fiub":
-        values = check_array(values, allow_nd=True, ensure_2d=False, dtype=np.float64, input_name="pairs")
-        if values.ndim != 3 or values.shape[1] != 2:
-            raise ValueError(f"pairs must have the shape (n_pairs, 2, d); theirs is {values.shape}. Row numbers need X.")
-        points: Array = values.reshape(-1, values.shape[2])
+    if values.dtype.kind not in "fiub":
+        points = points_of_pairs(pairs, None)
+    elif values.ndim == 2:
+        raise ValueError(f"pairs of points have the shape (n_pairs, 2, d); theirs is {values.shape}. Row numbers need X.")
     else:
-        if not all(len(pair) == 2 and not isinstance(pair, str | bytes) for pair in pairs):
-            raise ValueError("pairs must be a sequence of pairs (x, x').")
-        points = objects([point for pair in pairs for point in pair])
+        points = points_of_pairs(values.astype(np.float64), "d")
     return points, np.arange(len(points)).reshape(-1, 2)

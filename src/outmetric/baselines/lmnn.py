@@ -13,12 +13,11 @@ from numpy.typing import ArrayLike
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.utils.validation import check_array
-from threadpoolctl import threadpool_limits
 
 from outmetric.baselines.margins import Margins, minimise, target_neighbours
-from outmetric.baselines.spaces import SMALL, Baseline, KernelSpace, LinearSpace
-from outmetric.estimators import Fact, number
-from outmetric.foundation import Array, check_number, n_points, storable
+from outmetric.baselines.spaces import Baseline, KernelSpace, LinearSpace, check_limits, embed_with_classes, report, store
+from outmetric.estimators import Fact, exportable_metric, number
+from outmetric.foundation import Array, check_integer, check_number, storable
 
 # Kernel principal components with less variance than this, relative to the first, are left out.
 NEGLIGIBLE = 1e-6
@@ -50,16 +49,14 @@ class _LargeMargin(Baseline):
         -------
         self
         """
-        self._check_limits()
+        check_limits(self)
         check_number("push_weight", self.push_weight, positive=True)
         if self.push_weight >= 1:
             raise ValueError(f"push_weight must be between 0 and 1, not {self.push_weight!r}.")
-        if not isinstance(self.n_neighbors, Integral) or self.n_neighbors < 1:
-            raise ValueError(f"n_neighbors must be an integer >= 1, not {self.n_neighbors!r}.")
-        sample = self._training_points(X)
-        labels = self._check_labels(y, n_points(sample))
-        points, measure = self._embed(sample)
-        with threadpool_limits(limits=1 if points.size < SMALL else None, user_api="blas"):
+        check_integer("n_neighbors", self.n_neighbors)
+        embedded, labels = embed_with_classes(self, X, y)
+        points = embedded.points
+        with embedded.threads():
             self.target_neighbors_ = self._target_neighbours(points, labels)
             margins = Margins(points, labels, self.target_neighbors_, float(self.push_weight))
             found = minimise(
@@ -67,13 +64,14 @@ class _LargeMargin(Baseline):
                 self._start(points, labels),
                 tol=self.tol,
                 max_iter=self.max_iter,
-                on_iteration=lambda now: self._say(
+                on_iteration=lambda now: report(
+                    self,
                     f"iteration {now.iteration}: objective {now.objective:.7g}, steepness {now.steepness:.2e}, "
-                    f"{now.active} active triplets, {now.seconds:.2f} s"
+                    f"{now.active} active triplets, {now.seconds:.2f} s",
                 ),
             )
         self.objective_, self.dual_gap_ = found.objective, found.gap
-        self._store(measure(found.factor), found.history, found.status)
+        store(self, embedded.measure(found.factor), found.history, found.status)
         return self
 
     def _settings(self) -> list[Fact]:
@@ -105,6 +103,7 @@ class _LargeMargin(Baseline):
 
 
 @storable("LMNN")
+@exportable_metric
 class LMNN(_LargeMargin, LinearSpace):
     """Large-margin nearest neighbours (Weinberger & Saul 2009): neighbours of the same class near, other classes beyond a margin.
 
@@ -144,7 +143,7 @@ class LMNN(_LargeMargin, LinearSpace):
         optimum, relatively, and often much nearer; with a smaller tol the bound becomes tight. 1: no bound is known.
     target_neighbors_ : array of shape (n, n_neighbors)
         By index, -1 for none.
-    history_ : tuple of Record
+    history_ : tuple of MarginRecord
         One for each step.
     n_iter_, n_samples_fit_ : int
         Iterations, and samples learned from.
@@ -225,6 +224,7 @@ class LMNN(_LargeMargin, LinearSpace):
 
 
 @storable("KernelLMNN")
+@exportable_metric
 class KernelLMNN(_LargeMargin, KernelSpace):
     """Large-margin nearest neighbours in the feature space of a kernel (Chatpatanasiri et al. 2010).
 

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import scipy.spatial
+from sklearn.utils import gen_batches
 
 from outmetric.foundation import Array, storable
 from outmetric.solvers import Status
@@ -287,7 +288,7 @@ class _Sums:
 
 @storable("MarginRecord")
 @dataclass(frozen=True)
-class Record:
+class MarginRecord:
     """One iteration: the published objective, the one with kinks rounded over ``rounding``, and the steepness of the latter."""
 
     iteration: int
@@ -306,7 +307,7 @@ class Minimum:
     factor: Array
     objective: float
     lower_bound: float
-    history: tuple[Record, ...]
+    history: tuple[MarginRecord, ...]
     status: Status
 
     @property
@@ -315,7 +316,7 @@ class Minimum:
 
 
 def minimise(
-    margins: Margins, start: Array, *, tol: float, max_iter: int, on_iteration: Callable[[Record], None] = lambda record: None
+    margins: Margins, start: Array, *, tol: float, max_iter: int, on_iteration: Callable[[MarginRecord], None] = lambda record: None
 ) -> Minimum:
     """Minimise over L by L-BFGS, with kinks rounded less and less.
 
@@ -324,11 +325,13 @@ def minimise(
     a margin for each target: where a metric can keep every margin, the infimum is zero and not attained.
     """
     began = time.perf_counter()
-    history: list[Record] = []
+    history: list[MarginRecord] = []
 
     def tell(rounding: float, evaluation: Evaluation, steepness: float) -> bool:
         seconds = time.perf_counter() - began
-        now = Record(len(history) + 1, evaluation.objective, evaluation.rounded, rounding, steepness, evaluation.active, seconds)
+        now = MarginRecord(
+            len(history) + 1, evaluation.objective, evaluation.rounded, rounding, steepness, evaluation.active, seconds
+        )
         history.append(now)
         on_iteration(now)
         return steepness <= tol or evaluation.objective <= nothing or len(history) >= max_iter
@@ -400,7 +403,7 @@ def squared_distances(Z: Array, rows: Array, columns: Array) -> Array:
     """|Z[i] - Z[l]|^2 for each pair (i, l), shape (pairs,)."""
     distances = np.empty(len(rows))
     step = max(1, BLOCK // max(1, Z.shape[1]))
-    for start in range(0, len(rows), step):
+    for start in range(0, len(rows), step):  # there may be none, which `gen_batches` refuses
         part = slice(start, start + step)
         differences = Z[rows[part]] - Z[columns[part]]
         distances[part] = np.einsum("ij,ij->i", differences, differences)
@@ -417,5 +420,4 @@ def _rounded_hinge(violation: Array, rounding: float) -> tuple[Array, Array]:
 
 
 def _row_blocks(n: int) -> list[slice]:
-    step = max(1, BLOCK // n)
-    return [slice(start, min(start + step, n)) for start in range(0, n, step)]
+    return list(gen_batches(n, max(1, BLOCK // n)))

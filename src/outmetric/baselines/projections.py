@@ -24,6 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 from scipy.spatial.distance import pdist
+from sklearn.utils import gen_batches
 
 from outmetric.baselines.margins import squared_distances
 from outmetric.foundation import Array, storable
@@ -117,8 +118,7 @@ def project(
 def _sweep(dual: _Dual, multipliers: Array, A: Array) -> tuple[Array, float]:
     """Multipliers after a projection on each constraint, and the largest relative correction."""
     multipliers, correction = multipliers.copy(), 0.0
-    for start in range(0, len(multipliers), BLOCK):
-        part = slice(start, start + BLOCK)
+    for part in gen_batches(len(multipliers), BLOCK):
         images = A @ dual.V[part].T
         distances = dual.V[part] @ images
         inverse = dual.inverse_bounds(multipliers, part)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
-from numbers import Integral
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 
 from outmetric.baselines.components import check_n_components, kernel_components
 from outmetric.estimators import (
@@ -29,7 +28,7 @@ from outmetric.estimators import (
     kept_points,
     own_copy,
 )
-from outmetric.foundation import Array, check_number
+from outmetric.foundation import Array, announce, check_integer, check_number, generator, n_points, one_blas_thread
 from outmetric.kernels import MatrixKernel, Separable
 from outmetric.solvers import Status
 
@@ -39,51 +38,78 @@ SMALL = 2**20
 REPRESENTABLE = 1e-70
 
 
+@dataclass(frozen=True, eq=False)
+class Embedded:
+    """Coordinates of the training points, and the metric that a factor L for these coordinates makes."""
+
+    points: Array
+    measure: Callable[[Array], Metric]
+
+    def threads(self) -> AbstractContextManager[None]:
+        """Where to learn: with one BLAS thread, if the points are few."""
+        return one_blas_thread() if self.points.size < SMALL else nullcontext()
+
+
 class Baseline(MetricTransformer):
     """What LMNN and ITML share, in the space of the data or of a kernel."""
 
     max_iter: int
     tol: float
     verbose: bool
-    status_: Status
+    components_: Array
+    classes_: Array
 
     @abstractmethod
     def _training_points(self, X: Any) -> Any:
         """X checked, and copied."""
 
     @abstractmethod
-    def _embed(self, points: Any) -> tuple[Array, Callable[[Array], Metric]]:
-        """Coordinates of the training points, and the metric that a factor L for these coordinates makes."""
+    def _embed(self, points: Any) -> Embedded:
+        """The training points where the baseline learns."""
 
-    def _check_limits(self) -> None:
-        check_number("tol", self.tol)
-        if not isinstance(self.max_iter, Integral) or self.max_iter < 1:
-            raise ValueError(f"max_iter must be an integer >= 1, not {self.max_iter!r}.")
 
-    def _check_labels(self, y: Any, n_samples: int) -> Array:
-        """Class indices."""
-        labels, holds_labels = check_supervision(self, y, n_samples)
-        self.n_samples_fit_ = n_samples
-        if not holds_labels:
-            raise ValueError(f"Unknown label type: {type(self).__name__} needs class labels, and y holds real targets.")
-        self.classes_, codes = np.unique(labels, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(f"y holds one class only, {self.classes_[0]}; at least two classes are needed.")
-        return np.asarray(codes)
+def check_limits(estimator: Baseline) -> None:
+    """Raise ValueError unless the parameters say when to stop."""
+    check_number("tol", estimator.tol)
+    check_integer("max_iter", estimator.max_iter)
 
-    def _store(self, metric: Metric, history: tuple[Any, ...], status: Status) -> None:
-        self.metric_ = metric
-        self.components_ = metric.metric_factor
-        self.history_ = history
-        self.n_iter_ = len(history)
-        self.status_ = status
-        self._n_features_out = len(self.components_)
-        if status is not Status.CONVERGED:
-            warnings.warn(f"{type(self).__name__}: {status.value}", ConvergenceWarning, stacklevel=3)
 
-    def _say(self, message: str) -> None:
-        if self.verbose:
-            print(f"[{type(self).__name__}] {message}", file=sys.stderr)
+def embed(estimator: Baseline, X: Any) -> Embedded:
+    """The training points where the baseline learns."""
+    embedded = estimator._embed(estimator._training_points(X))
+    estimator.n_samples_fit_ = len(embedded.points)
+    return embedded
+
+
+def embed_with_classes(estimator: Baseline, X: Any, y: Any) -> tuple[Embedded, Array]:
+    """The same, and the class index of each point; fitted ``classes_``."""
+    sample = estimator._training_points(X)
+    labels, holds_labels = check_supervision(estimator, y, n_points(sample))
+    estimator.n_samples_fit_ = n_points(sample)
+    if not holds_labels:
+        raise ValueError(f"Unknown label type: {type(estimator).__name__} needs class labels, and y holds real targets.")
+    estimator.classes_, codes = np.unique(labels, return_inverse=True)
+    if len(estimator.classes_) < 2:
+        raise ValueError(f"y holds one class only, {estimator.classes_[0]}; at least two classes are needed.")
+    return estimator._embed(sample), np.asarray(codes)
+
+
+def store(estimator: Baseline, metric: Metric, history: tuple[Any, ...], status: Status) -> None:
+    """Keep what was learned, and warn if that was not all there is to learn."""
+    estimator.metric_ = metric
+    estimator.components_ = metric.metric_factor
+    estimator.history_ = history
+    estimator.n_iter_ = len(history)
+    estimator.status_ = status
+    estimator._n_features_out = len(estimator.components_)
+    if status is not Status.CONVERGED:
+        warnings.warn(f"{type(estimator).__name__}: {status.value}", ConvergenceWarning, stacklevel=3)
+
+
+def report(estimator: Baseline, text: str) -> None:
+    """Tell of progress, if that was asked for."""
+    if estimator.verbose:
+        announce(type(estimator).__name__, text)
 
 
 class LinearSpace(Baseline):
@@ -97,12 +123,15 @@ class LinearSpace(Baseline):
             raise ValueError(f"squared distances are not representable (points are up to {largest:.3g} apart); rescale the data.")
         return points
 
-    def _embed(self, points: Any) -> tuple[Array, Callable[[Array], Metric]]:
-        return points, LinearMetric
+    def _embed(self, points: Any) -> Embedded:
+        return Embedded(points, LinearMetric)
 
 
 class KernelSpace(KernelTransformer, Baseline):
-    """The metric is |L (z(x) - z(x'))| with kernel principal components z."""
+    """The metric is |L (z(x) - z(x'))| with kernel principal components z.
+
+    Methods set ``_negligible``, the variance relative to the first component below which they leave one out.
+    """
 
     n_components: int | float | None
     random_state: Any
@@ -117,9 +146,8 @@ class KernelSpace(KernelTransformer, Baseline):
         points = check_training(self, X, kernel.takes)
         return own_copy(points, data_kind(self))
 
-    def _embed(self, points: Any) -> tuple[Array, Callable[[Array], Metric]]:
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        kernel = declared_kernel(self).resolve(points, rng)
+    def _embed(self, points: Any) -> Embedded:
+        kernel = declared_kernel(self).resolve(points, generator(self.random_state))
         (scalar,) = kernel.scalars
         components = kernel_components(scalar, points, self.n_components, self._negligible)
         self.bandwidth_ = bandwidth_of(kernel)
@@ -128,4 +156,4 @@ class KernelSpace(KernelTransformer, Baseline):
         def measure(factor: Array) -> Metric:
             return OutputMetric(Separable(scalar), kept, components.coefficients, factor, components.offset)
 
-        return components.coordinates, measure
+        return Embedded(components.coordinates, measure)

@@ -24,11 +24,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from outmetric.choosing.committee import COMMITTEE, LARGE_COMMITTEE, MANY_SAMPLES, Candidate, fit_committee
+from outmetric.choosing.exported import smoothed_votes_to_onnx
 from outmetric.choosing.search import MetricSearchCV
 from outmetric.choosing.votes import check_voters
 from outmetric.columns import FeatureWeights, table_encoder, without_na
 from outmetric.estimators import Described, Fact, FixedKernelMetric, LearnedKernelMetric, data, number, settings_text
-from outmetric.foundation import Array, announce, check_number, storable
+from outmetric.foundation import Array, announce, check_number, exportable_votes, storable
 
 KERNELS = ("rbf", "laplacian", "additive")
 POWERS = (0.0, 0.25, 0.5, 1.0)
@@ -55,7 +56,13 @@ def _check_stored(found: MetricClassifier, size: int) -> None:
         check_voters(member.voters, found.classes_)
 
 
+def _voting_members(model: MetricClassifier) -> list[tuple[Any, Any]]:
+    check_is_fitted(model)
+    return [(member.pipeline, member.voters) for member in model.committee_]
+
+
 @storable("MetricClassifier", check=_check_stored)
+@exportable_votes(_voting_members, smoothed_votes_to_onnx, own_preparations=True)
 class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerMixin, Described):
     """A nearest-neighbour classifier in learned metrics that chooses all its settings itself.
 

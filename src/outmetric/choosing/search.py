@@ -21,10 +21,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from outmetric.choosing.candidates import metric_of
+from outmetric.choosing.exported import smoothed_votes_to_onnx
 from outmetric.choosing.scoring import Scoring
 from outmetric.choosing.votes import ClassVote, check_voters, counted_votes, score_function, smoothed_votes
 from outmetric.estimators import Described, Fact, data, number, settings_text
-from outmetric.foundation import Array, announce, storable
+from outmetric.foundation import Array, announce, exportable_votes, storable
 from outmetric.rows import is_dask
 
 try:
@@ -48,7 +49,13 @@ def _check_stored(found: MetricSearchCV, size: int) -> None:
         check_voters(found.voters_, found.classes_)
 
 
+def _voting_members(search: MetricSearchCV) -> list[tuple[Any, KNeighborsClassifier]]:
+    search._check_refitted()
+    return [(search.best_estimator_, search.voters_)]
+
+
 @storable("MetricSearchCV", check=_check_stored, transient=["_scored"])
+@exportable_votes(_voting_members, smoothed_votes_to_onnx)
 class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, MetaEstimatorMixin, Described):
     """Choose the settings of a metric, and the number of neighbours that vote in it, by cross-validation.
 

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from outmetric.cli.terminal import INTERRUPTED, talk
 from outmetric.datasets import DataError
-from outmetric.paper import Result, State, Store, Trial, protocol, report, runner
+from outmetric.paper import State, Store, Trial, TrialResult, protocol, report, runner
 
 commands = typer.Typer(no_args_is_help=True, help="Repeat the experiments of the paper.")
 Folder = Annotated[Path, typer.Option("--folder", "-f", help="Where trials are kept and the report is written.")]
@@ -86,7 +86,7 @@ def run(
     with Progress(*columns, console=Console(stderr=True)) as progress:
         task = progress.add_task("trials", total=len(left))
 
-        def tell(result: Result) -> None:
+        def tell(result: TrialResult) -> None:
             progress.update(task, advance=1, description=result.trial.name)
             if result.error:
                 failed.append(result)

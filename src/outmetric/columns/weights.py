@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from outmetric.foundation import Array, check_by_transforming, storable
+from outmetric.foundation import Array, check_by_transforming, exportable, storable
 
 
+def _to_onnx(graph: Any, model: Any, variables: Sequence[Any]) -> str:
+    return str(graph("Mul", graph.rows(variables), model.weights_.astype(np.float64)))
+
+
+@exportable(_to_onnx, lambda model: len(model.weights_))
 @storable("FeatureWeights", check=check_by_transforming)
 class FeatureWeights(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Multiply each feature by R2^power, where R2 is the share of its variance that the classes explain.

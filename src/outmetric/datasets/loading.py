@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import uuid
 import warnings
-import zipfile
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.utils import Bunch
 
+from outmetric.datasets.downloads import from_openml, from_uci
 from outmetric.datasets.sets import SETS, DataError, DataSet, Table, one_hot
 from outmetric.datasets.waveform import make_waveform
-from outmetric.foundation import Array
-
-UCI = "https://archive.ics.uci.edu/static/public"
-# Seconds to wait for an answer of a server.
-TIMEOUT = 20
-# The largest file of all sets is below a megabyte; nothing near this size is unpacked.
-LARGEST = 2**24
 
 
 def load_uci(
@@ -127,11 +119,15 @@ def _table(name: str, known: DataSet, data_dir: Any, download: bool) -> tuple[Ta
             return table, str(cache)
     except DataError as error:  # damaged: as good as missing
         troubles.append(f"cache: {error}")
-    for fetch in (_from_uci, _from_openml) if download else ():
+    sources: dict[str, Callable[[], Table]] = {
+        "uci": lambda: from_uci(name, known, cache),
+        "openml": lambda: from_openml(name, known),
+    }
+    for source, fetch in sources.items() if download else ():
         try:
-            return _checked(name, known, fetch(name, known, cache)), fetch.__name__.removeprefix("_from_")
+            return fetch(), source
         except Exception as error:  # whatever a network or a server may do
-            troubles.append(f"{fetch.__name__.removeprefix('_from_')}: {type(error).__name__}: {error}")
+            troubles.append(f"{source}: {type(error).__name__}: {error}")
     if name == "wave":
         warnings.warn("waveform.data was not found: its 5000 rows are generated instead.", UserWarning, stacklevel=3)
         return make_waveform(5000, random_state=0), "generated"
@@ -146,8 +142,12 @@ def _cache() -> Path:
     own = os.environ.get("OUTMETRIC_CACHE")
     if own:
         return Path(own)
-    base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or Path.home() / ".cache"
-    return Path(base) / "outmetric"
+    try:
+        import pooch
+    except ImportError:
+        # Nothing can be downloaded, but files may lie there, put by hand or by another environment: the same place on Linux.
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "outmetric"
+    return Path(pooch.os_cache("outmetric"))
 
 
 def _from_folder(name: str, known: DataSet, folder: Path) -> Table | None:
@@ -155,100 +155,5 @@ def _from_folder(name: str, known: DataSet, folder: Path) -> Table | None:
     for place in (folder / name, folder):
         paths = [place / file for file in known.files]
         if all(path.is_file() for path in paths):
-            return _checked(name, known, _read(known, [path.read_bytes() for path in paths]), where=str(place))
+            return known.checked(name, known.read_files([path.read_bytes() for path in paths]), where=str(place))
     return None
-
-
-def _read(known: DataSet, contents: list[bytes]) -> Table:
-    try:
-        lines = [line.strip() for content in contents for line in content.decode("utf-8").splitlines()]
-        return known.read([line for line in lines if line])
-    except (ValueError, IndexError) as error:
-        raise DataError(f"{', '.join(known.files)} cannot be read ({error}); get it afresh.") from error
-
-
-def _checked(name: str, known: DataSet, table: Table, where: str = "the download") -> Table:
-    _, target = table
-    counts = dict(Counter(target.tolist()))
-    if counts != dict(known.counts):
-        raise DataError(f"{name!r} in {where} has {len(target)} rows in classes {counts}; expected {dict(known.counts)}.")
-    if _digest(table) != known.digest:
-        raise DataError(f"{name!r} in {where} has the right size but other content than the published data set; get it afresh.")
-    return table
-
-
-def _digest(table: Table) -> str:
-    """SHA-256 of the rows as text in a fixed format, in alphabetical order: the same whatever the file's format."""
-    values, target = table
-    columns = values[:, None] if values.ndim == 1 else values
-    rows = sorted(
-        ",".join([*(value if isinstance(value, str) else f"{float(value):.8g}" for value in row), str(label)])
-        for row, label in zip(columns.tolist(), target.tolist(), strict=True)
-    )
-    return hashlib.sha256("\n".join(rows).encode()).hexdigest()
-
-
-def _pooch() -> Any:
-    try:
-        import pooch
-    except ImportError as error:
-        raise DataError("downloading needs pooch: pip install 'outmetric[data]'") from error
-    return pooch
-
-
-def _from_uci(name: str, known: DataSet, cache: Path) -> Table:
-    """Download from the UCI archive; files that turn out right are kept in the cache."""
-    if known.download is None:
-        raise DataError("not in the UCI archive")
-    pooch = _pooch()
-    address = f"{UCI}/{known.download}"
-    part = cache / name / f".download.{uuid.uuid4().hex}"
-    downloader = pooch.HTTPDownloader(progressbar=False, timeout=TIMEOUT)
-    fetched = Path(pooch.retrieve(address, known_hash=None, fname=part.name, path=part.parent, downloader=downloader))
-    try:
-        contents = _members(fetched, known.files) if address.endswith(".zip") else [fetched.read_bytes()]
-        table = _checked(name, known, _read(known, contents))
-        for file, content in zip(known.files, contents, strict=True):
-            _write(cache / name / file, content)
-    finally:
-        fetched.unlink(missing_ok=True)  # right or wrong, it is not needed again
-    return table
-
-
-def _members(archive: Path, files: tuple[str, ...]) -> list[bytes]:
-    with zipfile.ZipFile(archive) as unpacked:
-        infos = {Path(info.filename).name: info for info in unpacked.infolist()}
-        missing = [file for file in files if file not in infos]
-        if missing:
-            raise DataError(f"the archive has no {', '.join(missing)}")
-        if any(infos[file].file_size > LARGEST for file in files):
-            raise DataError("a file in the archive is far larger than the data set")
-        return [unpacked.read(infos[file]) for file in files]
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write, then rename: another process never sees half a file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    part.write_bytes(content)
-    part.replace(path)
-
-
-def _from_openml(name: str, known: DataSet, cache: Path) -> Table:
-    """Download by scikit-learn's `fetch_openml`, which has a cache of its own."""
-    from sklearn.datasets import fetch_openml
-
-    if known.openml is None:
-        raise DataError("not known on OpenML")
-    found = fetch_openml(data_id=known.openml, as_frame=True, parser="auto", n_retries=1)
-    columns = found.data.to_numpy()
-    if name == "molecular":
-        values: Array = np.array(["".join(str(letter) for letter in row[-60:]) for row in columns])
-    else:
-        values = columns.astype(float)
-    # OpenML renames classes; no two of a set are equally large.
-    sizes = Counter(found.target.astype(str).tolist())
-    ours = {count: label for label, count in known.counts.items()}
-    if set(sizes.values()) != set(ours):
-        raise DataError(f"classes of {sorted(sizes.values())} rows instead of {sorted(ours)}")
-    return values, np.array([ours[sizes[label]] for label in found.target.astype(str)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +23,7 @@ class DataError(ValueError):
 class DataSet:
     """One data set: what it is, how its files read, and where they can be had.
 
-    ``digest`` is that of the table (see `_digest`), whatever file it came from; ``counts`` are the rows of each class.
+    ``digest`` is that of the table (see `digest_of`), whatever file it came from; ``counts`` are the rows of each class.
     """
 
     title: str
@@ -32,6 +34,35 @@ class DataSet:
     digest: str
     download: str | None
     openml: int | None
+
+    def read_files(self, contents: list[bytes]) -> Table:
+        """The table that the files hold, in their order."""
+        try:
+            lines = [line.strip() for content in contents for line in content.decode("utf-8").splitlines()]
+            return self.read([line for line in lines if line])
+        except (ValueError, IndexError) as error:
+            raise DataError(f"{', '.join(self.files)} cannot be read ({error}); get it afresh.") from error
+
+    def checked(self, name: str, table: Table, where: str = "the download") -> Table:
+        """The table, or an error if it is not this data set."""
+        _, target = table
+        counts = dict(Counter(target.tolist()))
+        if counts != dict(self.counts):
+            raise DataError(f"{name!r} in {where} has {len(target)} rows in classes {counts}; expected {dict(self.counts)}.")
+        if digest_of(table) != self.digest:
+            raise DataError(f"{name!r} in {where} has the right size but other content than the published data set; get it afresh.")
+        return table
+
+
+def digest_of(table: Table) -> str:
+    """SHA-256 of the rows as text in a fixed format, in alphabetical order: the same whatever the file's format."""
+    values, target = table
+    columns = values[:, None] if values.ndim == 1 else values
+    rows = sorted(
+        ",".join([*(value if isinstance(value, str) else f"{float(value):.8g}" for value in row), str(label)])
+        for row, label in zip(columns.tolist(), target.tolist(), strict=True)
+    )
+    return hashlib.sha256("\n".join(rows).encode()).hexdigest()
 
 
 def _numbers(separator: str | None, label: Callable[[str], Any]) -> Callable[[list[str]], Table]:

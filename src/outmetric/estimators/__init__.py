@@ -10,10 +10,10 @@ from outmetric.estimators.base import (
     kept_points,
     own_copy,
 )
-from outmetric.estimators.checks import check_kernel_parameters, check_points, check_supervision, declared_kernel
+from outmetric.estimators.checks import check_kernel_parameters, check_points, check_supervision, declared_kernel, points_of_pairs
 from outmetric.estimators.fitting import LandmarkMap, exact_problem, landmark_map
 from outmetric.estimators.kernel_metric import Gathered, KernelMetric
-from outmetric.estimators.metric import LinearMetric, Metric, OutputMetric
+from outmetric.estimators.metric import LinearMetric, Metric, OutputMetric, exportable_metric
 from outmetric.estimators.models import FixedKernelMetric, LearnedKernelMetric
 from outmetric.estimators.settings import Settings, settings_of
 from outmetric.estimators.streaming import with_checked_landmarks
@@ -43,11 +43,13 @@ __all__ = [
     "data_kind",
     "declared_kernel",
     "exact_problem",
+    "exportable_metric",
     "kept_points",
     "landmark_map",
     "listed",
     "number",
     "own_copy",
+    "points_of_pairs",
     "setting",
     "settings_of",
     "settings_text",

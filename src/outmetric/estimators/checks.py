@@ -72,15 +72,23 @@ def is_numeric_matrix(X: Any) -> bool:
 
 def check_pairs(estimator: Any, pairs: Any, takes: Takes) -> tuple[Any, Any]:
     """The first points of all pairs, and the second ones."""
-    if takes == "objects":
+    points = points_of_pairs(pairs, None if takes == "objects" else estimator.n_features_in_)
+    return points[::2], points[1::2]
+
+
+def points_of_pairs(pairs: Any, width: Any) -> Array:
+    """The points of all pairs, both of the first, both of the second, ...
+
+    ``width`` is how many numbers a point has, "d" for any number of them, or None for pairs of objects.
+    """
+    if width is None:
         if not all(len(pair) == 2 and not isinstance(pair, str | bytes) for pair in pairs):
             raise ValueError("pairs must be a sequence of pairs (x, x').")
-        return objects([pair[0] for pair in pairs]), objects([pair[1] for pair in pairs])
+        return objects([point for pair in pairs for point in pair])
     pairs = check_array(pairs, allow_nd=True, ensure_2d=False, dtype=[np.float64, np.float32], input_name="pairs")
-    expected = estimator.n_features_in_
-    if pairs.ndim != 3 or pairs.shape[1:] != (2, expected):
-        raise ValueError(f"pairs must have the shape (n_pairs, 2, {expected}); theirs is {pairs.shape}.")
-    return pairs[:, 0], pairs[:, 1]
+    if pairs.ndim != 3 or pairs.shape[1] != 2 or width not in ("d", pairs.shape[2]):
+        raise ValueError(f"pairs must have the shape (n_pairs, 2, {width}); theirs is {pairs.shape}.")
+    return np.asarray(pairs.reshape(-1, pairs.shape[2]))
 
 
 def check_supervision(estimator: Any, y: Any, n_samples: int, *, whole: bool = True) -> tuple[Array, bool]:

@@ -6,12 +6,13 @@ Here f(x) = sum_j K(x, x_j) c_j, or f(x) = x for metrics that are linear in the 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from outmetric.foundation import GENEROSITY, Array, in_threads, n_points, objects, storable
+from outmetric.foundation import GENEROSITY, Array, exportable, in_threads, n_points, objects, storable, to_array
 from outmetric.kernels import MatrixKernel
 
 # Kernel values evaluated at once in `map`: enough for fast matrix products, little beside the data.
@@ -40,6 +41,10 @@ class Metric(ABC):
         """f(x) L': points whose Euclidean distance is the learned distance."""
         outputs = self.map(X)
         return np.asarray(outputs @ self.metric_factor.T.astype(outputs.dtype))
+
+    @abstractmethod
+    def to_onnx(self, graph: Any, rows: str) -> str:
+        """Add `coordinates` of these rows to an `outmetric.export.Graph`, and return their name."""
 
     def distances(self, X: Any, Z: Any) -> Array:
         """The learned distance between row i of X and row i of Z, shape (n,)."""
@@ -109,6 +114,13 @@ class OutputMetric(Metric):
             pass
         return outputs
 
+    def to_onnx(self, graph: Any, rows: str) -> str:
+        factor = self.metric_factor.T
+        terms = list(self.kernel.terms(self.coefficients))
+        values = graph.kernel_values(rows, to_array(self.points))
+        products = [scalar.to_onnx(values, weights @ factor) for scalar, weights in terms]
+        return str(graph.sum([*products, graph.constant(self.offset @ factor)]))
+
     def _sample(self, x: Any) -> Any:
         if self.points.ndim == 1:
             return objects([x])
@@ -136,8 +148,19 @@ class LinearMetric(Metric):
             raise ValueError(f"X has {X.shape[1]} features; the metric was learned on {self.metric_factor.shape[1]}.")
         return np.asarray(X, dtype=_float_dtype(X))
 
+    def to_onnx(self, graph: Any, rows: str) -> str:
+        return str(graph("MatMul", rows, self.metric_factor.T))
+
     def _sample(self, x: Any) -> Any:
         return _row(x)
+
+
+def _to_onnx(graph: Any, model: Any, variables: Sequence[Any]) -> str:
+    return str(model.metric_.to_onnx(graph, graph.rows(variables)))
+
+
+# For estimators whose `transform` returns the coordinates of their ``metric_``.
+exportable_metric = exportable(_to_onnx, lambda model: len(model.metric_.metric_factor), output="coordinates")
 
 
 def _row(x: Any) -> Array:

@@ -9,12 +9,14 @@ from numpy.typing import ArrayLike
 
 from outmetric.estimators.fitting import Fit
 from outmetric.estimators.kernel_metric import KernelMetric, as_used
+from outmetric.estimators.metric import exportable_metric
 from outmetric.estimators.summary import number
 from outmetric.foundation import storable
 from outmetric.problem import FixedKernelModel, LearnedKernelModel
 
 
 @storable("FixedKernelMetric")
+@exportable_metric
 class FixedKernelMetric(KernelMetric):
     """Model 1 of the paper: a given matrix-valued kernel, and a Mahalanobis metric learned in the output space.
 
@@ -164,6 +166,7 @@ class FixedKernelMetric(KernelMetric):
 
 
 @storable("LearnedKernelMetric")
+@exportable_metric
 class LearnedKernelMetric(KernelMetric):
     """Model 2 of the paper: the kernel k(x, x') B with a learned matrix B, which determines the metric.
 

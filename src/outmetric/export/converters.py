@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from numbers import Real
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 import joblib
@@ -14,24 +12,20 @@ import numpy as np
 from numpy.typing import DTypeLike
 from sklearn.base import is_classifier
 from sklearn.compose import ColumnTransformer
-from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import OneHotEncoder, QuantileTransformer
 from sklearn.utils.validation import check_is_fitted
 
 from outmetric import __version__
-from outmetric.baselines import ITML, LMNN, KernelITML, KernelLMNN
-from outmetric.choosing import MetricClassifier, MetricSearchCV
-from outmetric.columns import FeatureWeights
-from outmetric.estimators import FixedKernelMetric, LearnedKernelMetric
-from outmetric.export import nodes
-from outmetric.foundation import Array
+from outmetric.export.graph import Graph
+from outmetric.export.preparations import REPLACED
+from outmetric.foundation import EXPORTED, Array, ExportedTransformer, ExportedVotes
 
 if TYPE_CHECKING:
     import onnx
 # Versions of the operators that onnxruntime has known since 1.14.
 OPSET = 18
 LEARNING_OPSET = 3
+OUTPUTS = ("classes", "coordinates", "both")
 
 
 def to_onnx(
@@ -121,6 +115,8 @@ def to_onnx(
 def register() -> None:
     """Tell skl2onnx about our estimators, so that ``skl2onnx.to_onnx`` converts any pipeline that has some in it.
 
+    So it does with all classes that are `exportable` when it is called.
+
     `MetricSearchCV` and `MetricClassifier` are classifiers there, with the option ``outputs`` of `to_onnx`. If another step of a
     pipeline follows, they need it: ``options={id(step): {"outputs": "coordinates"}}``.
     """
@@ -129,16 +125,33 @@ def register() -> None:
         from skl2onnx.common._registration import register_converter, register_shape_calculator
     except ImportError as error:
         raise ImportError("models in ONNX need more packages: pip install 'outmetric[onnx]'") from error
-    for estimator, step in STEPS.items():
-        if estimator in REPLACED:  # skl2onnx keeps its own; ours is found by its alias
-            register_converter(step.alias, _convert_step, overwrite=True)
-            register_shape_calculator(step.alias, _shape_step, overwrite=True)
-        else:
-            skl2onnx.update_registered_converter(estimator, step.alias, _shape_step, _convert_step, parser=_parse_step)
+    import_module("outmetric.baselines")  # whose classes enter themselves when they are loaded, as all do
+    for estimator in REPLACED:  # skl2onnx keeps its own; ours is found by its alias
+        register_converter(_alias(estimator), _convert_step, overwrite=True)
+        register_shape_calculator(_alias(estimator), _shape_step, overwrite=True)
     options = {"zipmap": [True, False], "nocl": [False], "outputs": list(OUTPUTS)}
-    for estimator in VOTERS:
-        alias = f"Outmetric{estimator.__name__}"
-        skl2onnx.update_registered_converter(estimator, alias, _shape_votes, _convert_votes, parser=_parse_votes, options=options)
+    for estimator, how in EXPORTED.items():
+        if isinstance(how, ExportedVotes):
+            calls = {"shape_fct": _shape_votes, "convert_fct": _convert_votes, "parser": _parse_votes, "options": options}
+        else:
+            calls = {"shape_fct": _shape_step, "convert_fct": _convert_step, "parser": _parse_step}
+        skl2onnx.update_registered_converter(estimator, _alias(estimator), **calls)
+
+
+def _alias(estimator: type) -> str:
+    return f"Outmetric{estimator.__name__}"
+
+
+def _transformation(model: Any) -> ExportedTransformer:
+    how = REPLACED.get(type(model)) or EXPORTED[type(model)]
+    assert isinstance(how, ExportedTransformer)
+    return how
+
+
+def _votes(model: Any) -> ExportedVotes | None:
+    """How it votes, if it does."""
+    how = EXPORTED.get(type(model))
+    return how if isinstance(how, ExportedVotes) else None
 
 
 def _inputs(X: Any, dtype: DTypeLike | None, n_features: int | None) -> list[tuple[str, Any]]:
@@ -175,63 +188,13 @@ def _options(model: Any, outputs: str) -> dict[int, dict[str, Any]]:
     if outputs not in OUTPUTS:
         raise ValueError(f"outputs must be one of {', '.join(OUTPUTS)}, not {outputs!r}.")
     *before, last = _steps(model) if isinstance(model, Pipeline) else [model]
-    options: dict[int, dict[str, Any]] = {id(step): {"outputs": "coordinates"} for step in before if isinstance(step, VOTERS)}
-    if isinstance(last, VOTERS):
+    options: dict[int, dict[str, Any]] = {id(step): {"outputs": "coordinates"} for step in before if _votes(step)}
+    if _votes(last):
         return {**options, id(last): {"outputs": outputs, "zipmap": False}}
     if outputs != "classes":
-        raise ValueError(f"outputs={outputs!r} is for MetricSearchCV and MetricClassifier; this is a {type(last).__name__}.")
+        voting = " and ".join(estimator.__name__ for estimator, how in EXPORTED.items() if isinstance(how, ExportedVotes))
+        raise ValueError(f"outputs={outputs!r} is for {voting}; this is a {type(last).__name__}.")
     return {**options, id(last): {"zipmap": False}} if is_classifier(last) else options
-
-
-@dataclass(frozen=True, eq=False)
-class _Step:
-    """How a transformer becomes nodes, and the number of its output's columns."""
-
-    alias: str
-    emit: Callable[[nodes.Graph, Any, Sequence[Any]], str]
-    width: Callable[[Any], int]
-    output: str = "variable"
-    suits: Callable[[Any], bool] = lambda model: True
-
-
-def _imputed_width(model: SimpleImputer) -> int:
-    return len(nodes.imputed_columns(model)) + (0 if model.indicator_ is None else len(model.indicator_.features_))
-
-
-OUTPUTS = ("classes", "coordinates", "both")
-VOTERS = (MetricSearchCV, MetricClassifier)
-METRICS = (FixedKernelMetric, LearnedKernelMetric, LMNN, ITML, KernelLMNN, KernelITML)
-# scikit-learn's steps that skl2onnx converts in too few cases; where ours does not suit, its converter serves.
-REPLACED: dict[type, _Step] = {
-    SimpleImputer: _Step(
-        "OutmetricSimpleImputer",
-        nodes.imputed,
-        _imputed_width,
-        suits=lambda model: all(isinstance(value, Real) for value in (model.missing_values, *model.statistics_)),
-    ),
-    OneHotEncoder: _Step(
-        "OutmetricOneHotEncoder",
-        nodes.one_hot,
-        lambda model: sum(map(len, model.categories_)),
-        suits=lambda model: model.handle_unknown == "ignore" and model.drop_idx_ is None and not model._infrequent_enabled,
-    ),
-    QuantileTransformer: _Step(
-        "OutmetricQuantileTransformer",
-        nodes.quantile_levels,
-        lambda model: int(model.quantiles_.shape[1]),
-        suits=lambda model: model.output_distribution == "uniform",
-    ),
-}
-STEPS: dict[type, _Step] = {
-    **{
-        metric: _Step(
-            f"Outmetric{metric.__name__}", nodes.coordinates, lambda model: len(model.metric_.metric_factor), "coordinates"
-        )
-        for metric in METRICS
-    },
-    FeatureWeights: _Step("OutmetricFeatureWeights", nodes.weighted, lambda model: len(model.weights_)),
-    **REPLACED,
-}
 
 
 def _parsers() -> dict[type, Any]:
@@ -242,10 +205,10 @@ def _parse_step(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None)
     from skl2onnx._parse import _parse_sklearn_simple_model
 
     check_is_fitted(model)
-    step = STEPS[type(model)]
+    step = _transformation(model)
     if not step.suits(model):
         return _parse_sklearn_simple_model(scope, model, inputs, custom_parsers)
-    operator = scope.declare_local_operator(step.alias, model)
+    operator = scope.declare_local_operator(_alias(type(model)), model)
     operator.inputs = inputs
     operator.outputs.append(scope.declare_local_variable(step.output, _float_type(inputs)([None, step.width(model)])))
     return operator.outputs
@@ -260,13 +223,12 @@ def _shape_step(operator: Any) -> None:
             f"{type(model).__name__} was fitted on {expected} columns and gets {sum(widths)}. A step before it may add columns "
             "that skl2onnx leaves out, such as the indicators of SimpleImputer: use outmetric.export.to_onnx."
         )
-    operator.outputs[0].type = _float_type(operator.inputs)([None, STEPS[type(model)].width(model)])
+    operator.outputs[0].type = _float_type(operator.inputs)([None, _transformation(model).width(model)])
 
 
 def _convert_step(scope: Any, operator: Any, container: Any) -> None:
-    graph = nodes.Graph(scope, container)
-    model = operator.raw_operator
-    graph.store(STEPS[type(model)].emit(graph, model, operator.inputs), operator.outputs[0])
+    graph, model = Graph(scope, container), operator.raw_operator
+    graph.store(_transformation(model).emit(graph, model, operator.inputs), operator.outputs[0])
 
 
 def _steps(pipeline: Pipeline) -> list[Any]:
@@ -306,7 +268,7 @@ def _parse_votes(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None
     maps = _parse_maps(scope, model, inputs, custom_parsers)
     outputs: list[Any] = []
     if options["outputs"] != "coordinates":
-        operator = scope.declare_local_operator(f"Outmetric{type(model).__name__}", model)
+        operator = scope.declare_local_operator(_alias(type(model)), model)
         operator.inputs = maps
         label = StringTensorType if _labels(model).dtype.kind == "U" else Int64TensorType
         # A dictionary of probabilities for each row, as skl2onnx has it, is defined for single precision only.
@@ -326,17 +288,18 @@ def _parse_maps(scope: Any, model: Any, inputs: Any, custom_parsers: Any) -> lis
     from skl2onnx._parse import _parse_sklearn
     from skl2onnx.common.data_types import BooleanTensorType, DoubleTensorType, StringTensorType
 
-    if isinstance(model, MetricSearchCV):
-        model._check_refitted()
-        return list(_parse_sklearn(scope, model.best_estimator_, inputs, custom_parsers))
-    check_is_fitted(model)
+    votes = _votes(model)
+    assert votes is not None
+    fitted = [each for each, _ in votes.members(model)]
+    if not votes.own_preparations:
+        return [variable for each in fitted for variable in _parse_sklearn(scope, each, inputs, custom_parsers)]
     words = (BooleanTensorType, StringTensorType)
     inputs = [variable if isinstance(variable.type, words) else _cast(scope, variable, DoubleTensorType) for variable in inputs]
     prepared: dict[str, Any] = {}
     maps = []
-    for member in model.committee_:
+    for each in fitted:
         # Members share most of their preparations.
-        preparation, metric = member.pipeline[:-1], member.pipeline[-1]
+        preparation, metric = each[:-1], each[-1]
         key = joblib.hash(preparation)
         if key not in prepared:
             prepared[key] = _parse_sklearn(scope, preparation, inputs, _parsers())
@@ -356,10 +319,11 @@ def _shape_votes(operator: Any) -> None:
 
 
 def _convert_votes(scope: Any, operator: Any, container: Any) -> None:
-    graph = nodes.Graph(scope, container)
-    model = operator.raw_operator
-    voters = [model.voters_] if isinstance(model, MetricSearchCV) else [member.voters for member in model.committee_]
-    votes = [nodes.smoothed_votes(graph, graph.rows([own]), each) for own, each in zip(operator.inputs, voters, strict=True)]
+    graph, model = Graph(scope, container), operator.raw_operator
+    how = _votes(model)
+    assert how is not None
+    members = zip(operator.inputs, how.members(model), strict=True)
+    votes = [how.emit(graph, voters, graph.rows([own])) for own, (_, voters) in members]
     mean = graph("Div", graph.sum(votes), float(len(votes)))
     label, probabilities = operator.outputs
     graph.store(mean, probabilities)

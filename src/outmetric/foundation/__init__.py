@@ -1,6 +1,7 @@
 """What every room may use and no user sees: arrays and their checks, threads, memory, whole files, registries, progress."""
 
 from outmetric.foundation.arrays import Array, n_points, objects, stack, to_array
+from outmetric.foundation.exportable import EXPORTED, ExportedTransformer, ExportedVotes, exportable, exportable_votes
 from outmetric.foundation.files import whole
 from outmetric.foundation.matrices import check_finite, check_psd, check_symmetric, psd_tolerance, require_psd
 from outmetric.foundation.memory import available_memory, fits_in_memory, require_memory
@@ -11,10 +12,13 @@ from outmetric.foundation.storable import GENEROSITY, STORABLE, Charge, Storing,
 from outmetric.foundation.threads import in_threads, one_blas_thread
 
 __all__ = [
+    "EXPORTED",
     "GENEROSITY",
     "STORABLE",
     "Array",
     "Charge",
+    "ExportedTransformer",
+    "ExportedVotes",
     "Registry",
     "Storing",
     "Tell",
@@ -26,6 +30,8 @@ __all__ = [
     "check_number",
     "check_psd",
     "check_symmetric",
+    "exportable",
+    "exportable_votes",
     "fits_in_memory",
     "generator",
     "how_stored",

@@ -63,7 +63,8 @@ class MatrixKernel(ABC):
     def terms(self, coefficients: Array) -> Iterator[tuple[ScalarKernel, Array]]:
         """Scalar kernels k and weights W such that f(x) = sum_j K(x, x_j) c_j is the sum over them of k(x)' W."""
         raise ValueError(
-            f"a matrix kernel of type {type(self).__name__} is no sum of scalar kernels; use Separable, Diagonal and Sum."
+            f"a matrix kernel of type {type(self).__name__} is no sum of scalar kernels and cannot become an ONNX graph; use "
+            "Separable, Diagonal and Sum with scalar kernels that have a name."
         )
 
     def held_arrays(self, n_outputs: int) -> int:

@@ -10,7 +10,6 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from outmetric.choosing import MetricClassifier
 from outmetric.estimators import MetricTransformer
 from outmetric.foundation import Array
 
@@ -47,7 +46,8 @@ class Fitted:
         if not places:
             raise TypeError(f"{type(inner).__name__} is, or holds, no metric of outmetric.")
         place = places[-1]
-        voters = model.committee_[0].voters if isinstance(model, MetricClassifier) else getattr(model, "voters_", None)
+        committee = getattr(model, "committee_", None)
+        voters = committee[0].voters if committee else getattr(model, "voters_", None)
         if place < len(steps) - 1 and isinstance(steps[place + 1], KNeighborsClassifier):
             voters = steps[place + 1]
         classes = getattr(model, "classes_", getattr(steps[place], "classes_", ()))

@@ -1,12 +1,15 @@
 """The paper's experiments: protocol, runner, statistics, claims and report."""
 
-from outmetric.paper.protocol import METHODS, Trial
-from outmetric.paper.runner import Result, State, Store
+from outmetric.paper import protocol, report, runner
+from outmetric.paper.protocol import Trial
+from outmetric.paper.runner import State, Store, TrialResult
 
 __all__ = [
-    "METHODS",
-    "Result",
     "State",
     "Store",
     "Trial",
+    "TrialResult",
+    "protocol",
+    "report",
+    "runner",
 ]

@@ -23,7 +23,7 @@ from outmetric.paper import protocol, runner
 from outmetric.paper.claims import OURS, judge, judge_maps
 from outmetric.paper.maps import plane_maps
 from outmetric.paper.protocol import METHODS, PAPER_METHODS, PAPER_SETS
-from outmetric.paper.runner import Result
+from outmetric.paper.runner import TrialResult
 from outmetric.paper.statistics import LEVEL, Accuracies, critical_difference
 
 SETS_PER_CHART = 4
@@ -117,7 +117,7 @@ def _html_cell(cell: str) -> str:
 
 
 def write(
-    results: Sequence[Result], folder: str | os.PathLike[str], data_dir: Any = None, others: Sequence[Result] = ()
+    results: Sequence[TrialResult], folder: str | os.PathLike[str], data_dir: Any = None, others: Sequence[TrialResult] = ()
 ) -> Written:
     """Write report.html, report.md and the pictures into the folder, and results.csv, in which all others are kept as well."""
     accuracies = Accuracies(results)

@@ -35,7 +35,7 @@ State = Literal["done", "failed", "missing", "damaged", "outdated"]
 
 
 @dataclass(frozen=True)
-class Result:
+class TrialResult:
     """What a trial found; ``error`` is empty, or says why there is no accuracy."""
 
     trial: Trial
@@ -48,7 +48,7 @@ class Result:
     error: str
 
 
-def run_trial(trial: Trial, data: Split) -> Result:
+def run_trial(trial: Trial, data: Split) -> TrialResult:
     """Fit and score; whatever goes wrong becomes part of the result."""
     began = time.perf_counter()
     accuracy, chosen, error = None, "", ""
@@ -61,7 +61,7 @@ def run_trial(trial: Trial, data: Split) -> Result:
     except Exception:  # recorded, and tried again by the next run
         error = traceback.format_exc(limit=-5)
     seconds = time.perf_counter() - began
-    return Result(trial, protocol.digest(trial.method), accuracy, seconds, len(data.y_train), len(data.y_test), chosen, error)
+    return TrialResult(trial, protocol.digest(trial.method), accuracy, seconds, len(data.y_train), len(data.y_test), chosen, error)
 
 
 def _neighbours(model: Any) -> dict[str, int]:
@@ -85,14 +85,14 @@ class Store:
     def path(self, trial: Trial) -> Path:
         return self.folder / "trials" / f"{trial.name}.json"
 
-    def write(self, result: Result) -> None:
+    def write(self, result: TrialResult) -> None:
         path = self.path(result.trial)
         path.parent.mkdir(parents=True, exist_ok=True)
         content = asdict(result)
         text = json.dumps({**content, "checksum": _checksum(content)}, indent=1)
         write_whole(path, (text + "\n").encode())
 
-    def read(self, trial: Trial) -> tuple[State, Result | None]:
+    def read(self, trial: Trial) -> tuple[State, TrialResult | None]:
         """What is known of a trial; a result comes with "done" and "failed" only."""
         known = self.known.get(trial)
         if known is not None and known.protocol == _digest(trial.method):
@@ -105,7 +105,7 @@ class Store:
             return "damaged", None
         try:
             checksum = content.pop("checksum")
-            result = Result(**{**content, "trial": Trial(**content["trial"])})
+            result = TrialResult(**{**content, "trial": Trial(**content["trial"])})
         except (TypeError, KeyError, AttributeError):
             return "damaged", None
         if checksum != _checksum(content) or result.trial != trial:
@@ -121,7 +121,7 @@ class Store:
         write_whole(probe, b"")
         probe.unlink()
 
-    def everything(self) -> list[Result]:
+    def everything(self) -> list[TrialResult]:
         """All that is done, whatever was asked for."""
         found = {trial for trial in self.known if trial.method in protocol.METHODS}
         for path in (self.folder / "trials").glob("*.json"):
@@ -129,7 +129,7 @@ class Store:
                 found.add(Trial(**json.loads(path.read_text())["trial"]))
         return self.results(trial for trial in found if trial.method in protocol.METHODS)
 
-    def results(self, trials: Iterable[Trial]) -> list[Result]:
+    def results(self, trials: Iterable[Trial]) -> list[TrialResult]:
         """Those that are done, in order."""
         found = ((trial, self.read(trial)) for trial in sorted(trials))
         return [result for _, (state, result) in found if state == "done" and result is not None]
@@ -151,7 +151,7 @@ def run(
     jobs: int = 1,
     data_dir: str | os.PathLike[str] | None = None,
     dask: str | None = None,
-    on_result: Callable[[Result], None] = lambda result: None,
+    on_result: Callable[[TrialResult], None] = lambda result: None,
 ) -> None:
     """Run the trials that are not done, and keep each result as it comes.
 
@@ -209,7 +209,7 @@ def write_whole(path: Path, content: bytes) -> None:
         part.unlink(missing_ok=True)
 
 
-def write_table(results: Iterable[Result], path: str | os.PathLike[str]) -> None:
+def write_table(results: Iterable[TrialResult], path: str | os.PathLike[str]) -> None:
     """Results as a CSV file."""
     file = io.StringIO(newline="")
     rows = csv.writer(file, lineterminator="\n")
@@ -221,7 +221,7 @@ def write_table(results: Iterable[Result], path: str | os.PathLike[str]) -> None
     write_whole(Path(path), file.getvalue().encode())
 
 
-def read_table(path: str | os.PathLike[str]) -> list[Result]:
+def read_table(path: str | os.PathLike[str]) -> list[TrialResult]:
     """Results from such a file; ValueError if it is not one."""
     with Path(path).open(newline="") as file:
         rows = csv.DictReader(file)
@@ -233,9 +233,9 @@ def read_table(path: str | os.PathLike[str]) -> list[Result]:
             raise ValueError(f"{path} is not a table of results: line {rows.line_num}: {error}.") from error
 
 
-def _result(row: dict[str, str]) -> Result:
+def _result(row: dict[str, str]) -> TrialResult:
     trial = Trial(int(row["repeat"]), float(row["fraction"]), row["dataset"], row["method"])
     accuracy, seconds, n_train, n_test = float(row["accuracy"]), float(row["seconds"]), int(row["n_train"]), int(row["n_test"])
     if not (0 <= accuracy <= 1 and seconds >= 0 and n_train > 0 and n_test > 0):
         raise ValueError(f"an accuracy of {accuracy} in {seconds} s on {n_train} and {n_test} points")
-    return Result(trial, row["protocol"], accuracy, seconds, n_train, n_test, "", "")
+    return TrialResult(trial, row["protocol"], accuracy, seconds, n_train, n_test, "", "")

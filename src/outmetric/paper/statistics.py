@@ -11,7 +11,7 @@ from scipy import stats
 
 from outmetric.foundation import Array
 from outmetric.paper.protocol import METHODS, SETS
-from outmetric.paper.runner import Result
+from outmetric.paper.runner import TrialResult
 
 LEVEL = 0.05
 
@@ -32,7 +32,7 @@ class Mean:
 class Accuracies:
     """Accuracies in per cent, by share for training, data set and method."""
 
-    def __init__(self, results: Iterable[Result]) -> None:
+    def __init__(self, results: Iterable[TrialResult]) -> None:
         self.results = [result for result in results if result.accuracy is not None]
 
     @cached_property
@@ -50,8 +50,8 @@ class Accuracies:
         return sorted({result.trial.fraction for result in self.results})
 
     @cached_property
-    def _runs(self) -> dict[tuple[float, str, str], dict[int, Result]]:
-        found: dict[tuple[float, str, str], dict[int, Result]] = {}
+    def _runs(self) -> dict[tuple[float, str, str], dict[int, TrialResult]]:
+        found: dict[tuple[float, str, str], dict[int, TrialResult]] = {}
         for result in self.results:
             trial = result.trial
             found.setdefault((trial.fraction, trial.dataset, trial.method), {})[trial.repeat] = result

@@ -1,0 +1,123 @@
+"""Columns as a web page holds them: numbers, dates and texts, packed as bytes."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from outmetric.foundation import Array
+
+# Whole numbers beyond this are not exact in a browser.
+LARGEST_WHOLE = 2**53
+NUMBERS = (int, float, np.integer, np.floating, Decimal)
+
+
+@dataclass(frozen=True, eq=False)
+class WebColumn:
+    """Numbers, dates in milliseconds since 1970 (both with NaN for gaps), or codes into ``texts``; one code more is a gap."""
+
+    name: str
+    kind: str
+    values: Array
+    texts: tuple[str, ...] = ()
+
+    def content(self) -> dict[str, Any]:
+        """What the page's script reads."""
+        texts = {"texts": self.texts} if self.kind == "text" else {}
+        return {"name": self.name, "kind": self.kind, "values": packed(self.values), **texts}
+
+
+def table_columns(table: Any) -> Iterable[tuple[str, Any]]:
+    """Names and columns of a table; none without one."""
+    if table is None:
+        return ()
+    if hasattr(table, "get_columns"):
+        return zip(table.columns, table.get_columns(), strict=True)
+    if hasattr(table, "items") and not hasattr(table, "dtype"):
+        return ((str(name), column) for name, column in table.items())
+    raise TypeError(f"table must be a DataFrame of pandas or polars, or a dict of columns; a {type(table).__name__} came.")
+
+
+def web_column(name: str, column: Any, rows: int, *, is_label: bool = False) -> WebColumn:
+    """What the page shows of a column. Labels that are whole numbers are classes; other whole numbers are numbers."""
+    given = _values(column)
+    given = given.ravel() if given.shape == (rows, 1) else given
+    if given.shape != (rows,):
+        what = "labels have" if is_label else f"column {name!r} has"
+        raise ValueError(f"{what} shape {given.shape}, but coordinates have {rows} rows; there must be one value for each.")
+    categories = getattr(getattr(column, "dtype", None), "categories", None)
+    if isinstance(categories, Iterable):
+        return _text(name, list(column), {str(value): place for place, value in enumerate(categories)})
+    values = _typed(given) if given.dtype.kind == "O" else given
+    kind = values.dtype.kind
+    if kind == "M":
+        since = values.astype("datetime64[ms]").astype(np.int64)
+        return WebColumn(name, "date", np.where(np.isnat(values), np.nan, since))
+    if kind == "m":
+        return WebColumn(f"{name} (seconds)", "number", values / np.timedelta64(1, "s"))
+    if kind == "f" and not (is_label and np.array_equal(values, np.round(values), equal_nan=True)):
+        return WebColumn(name, "number", values.astype(np.float32 if values.itemsize < 8 else np.float64))
+    if kind in "iu" and not is_label and max(-int(values.min()), int(values.max())) <= LARGEST_WHOLE:
+        smallest = np.result_type(np.min_scalar_type(values.min()), np.min_scalar_type(values.max()))
+        return WebColumn(name, "number", values.astype(smallest if smallest.itemsize < 8 else np.float64))
+    return _text(name, given.tolist())
+
+
+def _values(column: Any) -> Array:
+    """An array of a column; of objects if it came without a type."""
+    if isinstance(column, np.ma.MaskedArray):
+        column = column.tolist()
+    if getattr(getattr(column, "dtype", None), "time_zone", None):
+        column = column.dt.replace_time_zone(None)  # the array of a polars column would be in UTC
+    return np.asarray(column) if hasattr(column, "__array__") else np.fromiter(column, dtype=object)
+
+
+def _typed(values: Array) -> Array:
+    """Objects as an array of dates or of numbers, if all but the gaps are such; otherwise as they are."""
+    items = [None if _is_missing(value) else value for value in values]
+    kinds = {type(value) for value in items if value is not None}
+    if kinds and all(issubclass(kind, datetime.date | np.datetime64) for kind in kinds):
+        # What calendar and clock show in the dates' own time zone.
+        clocks = [value.replace(tzinfo=None) if isinstance(value, datetime.datetime) else value for value in items]
+        return np.array(clocks, dtype="datetime64[ms]")
+    if not kinds or not all(issubclass(kind, NUMBERS) and kind is not bool for kind in kinds):
+        return values
+    if any(isinstance(value, int | np.integer) and abs(int(value)) > LARGEST_WHOLE for value in items):
+        return values
+    return np.array([np.nan if value is None else float(value) for value in items])
+
+
+def _text(name: str, items: list[Any], places: dict[str, int] | None = None) -> WebColumn:
+    """A column of texts, which come in the order of their places, or else of their values."""
+    texts = [None if _is_missing(value) else str(value) for value in items]
+    values = {text: value for text, value in zip(texts, items, strict=True) if text is not None}
+    order: dict[str, Any] = places or values
+    try:
+        distinct = sorted(values, key=order.__getitem__)
+    except (TypeError, ValueError):  # values that cannot be compared
+        distinct = sorted(values)
+    codes: dict[str | None, int] = {None: len(distinct), **{text: code for code, text in enumerate(distinct)}}
+    smallest = np.min_scalar_type(len(distinct))
+    return WebColumn(name, "text", np.array([codes[text] for text in texts], dtype=smallest), tuple(distinct))
+
+
+def _is_missing(value: Any) -> bool:
+    """None, NaN, NaT, or pandas.NA, which does not say whether it equals itself."""
+    if value is None or type(value).__name__ == "NAType":
+        return True
+    try:
+        return bool(value != value)
+    except (TypeError, ValueError):  # arrays and the like
+        return False
+
+
+def packed(values: Array) -> dict[str, str]:
+    """Little-endian bytes, and how the page calls their type."""
+    ordered = values.astype(values.dtype.newbyteorder("<"))
+    return {"type": ordered.dtype.str[1:], "bytes": base64.b64encode(ordered.tobytes()).decode("ascii")}
