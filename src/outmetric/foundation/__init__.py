@@ -1,7 +1,7 @@
 """What every room may use and no user sees: arrays and their checks, threads, memory, whole files, registries, progress."""
 
 from outmetric.foundation.arrays import Array, n_points, objects, stack, to_array
-from outmetric.foundation.files import whole
+from outmetric.foundation.files import obstacle, whole, write_whole
 from outmetric.foundation.matrices import check_finite, check_psd, check_symmetric, psd_tolerance, require_psd
 from outmetric.foundation.memory import available_memory, require_memory
 from outmetric.foundation.parameters import check_integer, check_number, generator
@@ -24,6 +24,7 @@ __all__ = [
     "in_threads",
     "n_points",
     "objects",
+    "obstacle",
     "one_blas_thread",
     "psd_tolerance",
     "require_memory",
@@ -31,4 +32,5 @@ __all__ = [
     "stack",
     "to_array",
     "whole",
+    "write_whole",
 ]
