@@ -43,7 +43,7 @@ def _uci(name: str) -> Callable[[Any], tuple[Array, Array]]:
         if found.source == "generated":
             raise DataError(
                 f"{name!r} is not here, and generated data are no substitute in a comparison with the paper: put waveform.data "
-                "into the data folder, leave the set out by --datasets, or run the embedded set 'waveform'."
+                "into the data folder, leave the set out, or run the embedded set 'waveform'."
             )
         return found.data, found.target
 
