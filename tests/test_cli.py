@@ -2,6 +2,7 @@
 
 import builtins
 import importlib
+import os
 import subprocess
 import sys
 
@@ -60,3 +61,47 @@ def test_a_missing_extra_is_named(monkeypatch):
         importlib.reload(cli)
     with pytest.raises(ImportError, match=r"outmetric\[plot\]"):
         plots.grid(1, 1)
+
+
+# What commands work with; help and completion must not wait for it.
+WORK = {"numpy", "scipy", "sklearn", "joblib", "pandas", "pyarrow", "matplotlib"}
+
+
+def loaded(arguments, **environment):
+    """The output of the command, and what of WORK it loaded."""
+    code = f"""
+import sys
+sys.argv = ["outmetric", *sys.argv[1:]]
+from outmetric.cli import main
+try:
+    main()
+finally:
+    print("loaded:", *sorted({{name.split(".")[0] for name in sys.modules}} & {WORK}))
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False, env={**os.environ, **environment}
+    )
+    output, _, names = run.stdout.rpartition("loaded:")
+    return output, names.split()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["--help", "--version", "fit --help", "map -h", "demo --help", "embed --help", "paper run --help"],
+)
+def test_help_loads_nothing_that_commands_work_with(arguments):
+    output, names = loaded(arguments.split())
+    assert output.strip()
+    assert names == []
+
+
+def test_completion_loads_nothing_that_commands_work_with():
+    asked = {"_OUTMETRIC_COMPLETE": "complete_bash", "COMP_WORDS": "outmetric e", "COMP_CWORD": "1"}
+    output, names = loaded([], **asked)
+    assert set(output.split()) == {"export", "evaluate", "embed"}
+    assert names == []
+
+
+def test_what_a_command_loads_is_seen():
+    """The tests above see what is loaded if something is."""
+    assert "numpy" in loaded(["inspect", "nothing"])[1]

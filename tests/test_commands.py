@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from typer.testing import CliRunner
 
 import outmetric
-from outmetric import cli
+from outmetric import cli, tables
 from outmetric.choosing import comparison
 from outmetric.choosing.classifier import MetricClassifier
 from outmetric.columns.encoding import table_encoder
@@ -107,6 +108,24 @@ def test_predict(folder, model):
     assert [row["prediction"] for row in found] == model.predict(new).tolist()
     shares = [[float(row[f"probability of {name}"]) for name in model.classes] for row in found]
     np.testing.assert_array_equal(shares, model.predict_proba(new))
+
+
+def test_predict_computes_once(folder, monkeypatch):
+    calls = []
+    compute = MetricClassifier.predict_proba
+    monkeypatch.setattr(MetricClassifier, "predict_proba", lambda *given: calls.append(1) or compute(*given))
+    done("predict", folder / "cars.model", folder / "new.csv")
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("kind", ["auto", "fixed", "learned"])
+def test_classes_are_those_of_the_probabilities_also_in_ties(kind):
+    # Few distinct rows of shuffled classes: votes tie.
+    frame = pd.DataFrame({"x": np.arange(60) % 4, "kind": np.random.default_rng(0).permutation(60) % 3})
+    fitted = tables.fit_table(frame, tables.check_columns(frame, "kind"), kind=kind, time_budget=0.1).model
+    labels, probabilities = fitted.classify(frame)
+    np.testing.assert_array_equal(labels, fitted.predict(frame))
+    np.testing.assert_array_equal(probabilities, fitted.predict_proba(frame))
 
 
 def test_transform(folder, model, tmp_path):
@@ -317,7 +336,7 @@ def test_settings_that_cannot_be(folder, tmp_path, arguments, message):
 
 def test_evaluate_agrees_with_scikit_learn(folder, tmp_path, monkeypatch):
     assert [METHODS[name].label for name in comparison.RIVALS] == ["Euclidean k-NN", "NCA", "RBF-SVM", "random forest"]
-    monkeypatch.setattr(comparison, "RIVALS", ("knn",))  # the others take longer
+    monkeypatch.setattr(comparison, "RIVALS", {"knn": comparison.RIVALS["knn"]})  # the others take longer
     arguments = ("--leave-out", "name", "--time-budget", 0.1, "--folds", 3, "--repeats", 2, "--seed", 1)
     picture = tmp_path / "accuracy.png"
     found = json.loads(done("evaluate", folder / "cars.csv", "-t", "origin", *arguments, "--json", "--picture", picture))
@@ -344,7 +363,7 @@ def test_evaluate_prints_a_table(folder, monkeypatch):
             {"MetricClassifier": np.array([100.0, 0, 100]), "NCA": np.array([0.0, 0, 100])}, {"NCA": 2, "MetricClassifier": 1}
         )
 
-    monkeypatch.setattr(sys.modules["outmetric.cli.study"], "compare", compared)
+    monkeypatch.setattr("outmetric.choosing.compare", compared)
     text = done("evaluate", folder / "cars.csv", "-t", "origin", "--leave-out", "name")
     assert "66.7" in text
     assert "+33.3" in text
@@ -386,7 +405,7 @@ def test_an_interactive_map(folder, tmp_path, monkeypatch):
         given.update(coordinates=coordinates, labels=labels, table=table, ids=list(ids), title=title)
         return Page()
 
-    monkeypatch.setattr(sys.modules["outmetric.cli.study"], "interactive_map", drawn)
+    monkeypatch.setattr("outmetric.maps.interactive_map", drawn)
     arguments = ("--id", "name", "--hold-out", 0.5, "--leave-out", "power")
     done("map", folder / "cars.csv", "-t", "origin", "-o", tmp_path / "map.html", *arguments)
     assert given["coordinates"].shape == (ROWS, 2)
@@ -462,7 +481,7 @@ def test_formulas_are_written_back_as_text(tmp_path):
 
 @pytest.mark.parametrize("output", ["nowhere/out.csv", "out.docx", "."])
 def test_a_place_that_cannot_hold_the_output_is_refused_at_once(folder, output, tmp_path, monkeypatch):
-    monkeypatch.setattr(sys.modules["outmetric.cli.models"], "load", None)  # is not reached
+    monkeypatch.setattr("outmetric.storage.load", None)  # is not reached
     code, _, talk = run("predict", folder / "cars.model", folder / "new.csv", "-o", tmp_path / output)
     assert code == 2
     assert talk.startswith("error: ")
@@ -484,11 +503,56 @@ def test_tables_that_lack_columns(folder):
     assert "'power'" in talk
 
 
+REMEDIES = {
+    "columns to leave out": ("x,id one,id2,kind", "{k},a{k},b{k},{c}", (), "leave it out: --leave-out 'id one,id2'\n"),
+    "names that cannot be copied": ("x,it's,kind", "{k},a{k},{c}", (), "leave it out: --leave-out '...'\n"),
+    "too many columns": (
+        ",".join(f"c{k}" for k in range(11)) + ",kind",
+        ",".join(["a{k}"] * 11) + ",{c}",
+        (),
+        "; and 1 more. Mend this, or leave it out: --leave-out '...'\n",
+    ),
+    "decimal commas": ("x,y,kind", '{k},"{k},5",{c}', (), "leave it out: --leave-out 'y' or --decimal ,\n"),
+    "an automatic model": ("x,kind", "{k},{c}", ("--tune",), "fixed model: --model learned or --model fixed\n"),
+}
+
+
+@pytest.mark.parametrize("case", REMEDIES)
+def test_the_line_says_which_option_mends_it(case, tmp_path):
+    header, row, arguments, message = REMEDIES[case]
+    rows = [row.format(k=k, c="uv"[k % 2]) for k in range(40)]
+    (tmp_path / "table.csv").write_text("\n".join([header, *rows]))
+    code, _, talk = run("fit", tmp_path / "table.csv", "-t", "kind", "-o", tmp_path / "a", *arguments)
+    assert code == 2
+    assert talk.endswith(message), talk
+
+
+def test_an_option_from_a_message_can_be_copied(tmp_path):
+    rows = [f"{k},a{k},{'uv'[k % 2]}" for k in range(40)]
+    (tmp_path / "table.csv").write_text("\n".join(["x,id one,kind", *rows]))
+    arguments = ("fit", tmp_path / "table.csv", "-t", "kind", "-o", tmp_path / "a", "--model", "learned")
+    _, _, talk = run(*arguments)
+    done(*arguments, *shlex.split(talk.rpartition(": ")[2]))
+
+
+def test_the_encoding_is_an_option(tmp_path):
+    (tmp_path / "table.csv").write_bytes("wörd,kind\n1,a\n".encode("latin-1"))
+    code, _, talk = run("evaluate", tmp_path / "table.csv", "-t", "kind")
+    assert (code, talk.endswith("such as latin-1 or cp1252: --encoding latin-1\n")) == (2, True)
+
+
+def test_a_table_that_is_too_large(tmp_path, monkeypatch):
+    (tmp_path / "table.csv").write_text("x,kind\n1,a\n")
+    monkeypatch.setattr("outmetric.tables.sources.available_memory", lambda: 10)
+    code, _, talk = run("evaluate", tmp_path / "table.csv", "-t", "kind")
+    assert (code, talk.endswith("or read it in blocks: outmetric embed\n")) == (2, True)
+
+
 INTERRUPTED = """
 import os, signal, sys
 from outmetric import cli
-from outmetric.classifier import MetricClassifier
-from outmetric.search import MetricSearchCV, _Progress
+from outmetric.choosing.classifier import MetricClassifier
+from outmetric.choosing.search import MetricSearchCV, _Progress
 
 tell, advance = MetricClassifier._tell, _Progress.advance
 

@@ -15,7 +15,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
 from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricSearchCV
-from outmetric.choosing.rivals import NEIGHBOURS
+from outmetric.choosing.comparison import NEIGHBOURS
 from outmetric.datasets import load_uci
 from outmetric.kernels import Diagonal, Precomputed, Scalar, Separable, Spectrum, WeightedDegree, strings
 from outmetric.paper.protocol import Trial, split

@@ -95,3 +95,26 @@ def test_importing_the_library_imports_no_extra():
 def test_public_names():
     assert set(outmetric.__all__) == {name for name in outmetric.__all__ if hasattr(outmetric, name)}
     assert {"FixedKernelMetric", "LearnedKernelMetric"} <= set(outmetric.__all__)
+
+
+def test_importing_the_library_loads_no_room():
+    code = "import sys, outmetric; print({name for name in sys.modules if name.split('.')[0] in ('numpy', 'outmetric')})"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "{'outmetric'}"
+
+
+def test_a_metric_loads_no_tables_pictures_files_or_baselines():
+    rooms = {f"outmetric.{room}" for room in ("baselines", "maps", "tables", "storage", "export", "datasets", "paper", "cli")}
+    code = f"import sys, outmetric; outmetric.LearnedKernelMetric; print(set(sys.modules) & {rooms})"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "set()"
+
+
+@pytest.mark.parametrize("name", ["baselines", "columns", "datasets", "export", "kernels", "maps", "plots", "storage", "tables"])
+def test_public_rooms_are_attributes(name):
+    code = f"import outmetric; print(outmetric.{name}.__name__)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == f"outmetric.{name}"
+    assert name in dir(outmetric)
+
+
+def test_other_names_are_errors():
+    with pytest.raises(AttributeError, match="'nothing'"):
+        _ = outmetric.nothing

@@ -5,10 +5,13 @@ import decimal
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.preprocessing import OneHotEncoder
 
 from outmetric import MetricClassifier
+from outmetric.columns import Remedy, content
 from outmetric.columns.encoding import table_encoder
 from outmetric.tables import Columns, TableError, align, check_columns
 
@@ -87,8 +90,31 @@ def test_columns_that_cannot_be_used(case):
 
 def test_all_troubles_are_told_at_once():
     bad = {f"d{k}": [1j] * N for k in range(12)}
-    with pytest.raises(TableError, match=r"'d0' holds .*; 'd9' holds complex numbers; and 2 more\. Mend .*--leave-out"):
+    with pytest.raises(TableError, match=r"'d0' holds .*; 'd9' holds complex numbers; and 2 more\. Mend ") as caught:
         check_columns(table(**bad), "kind")
+    assert caught.value.remedies == (Remedy("leave_out", tuple(bad)),)
+
+
+@pytest.mark.parametrize("target", ["kind", "extra"])
+def test_decimal_commas_are_a_remedy(target):
+    with pytest.raises(TableError, match="decimal mark") as caught:
+        check_columns(table(extra=[f"{k},5" for k in range(N)]), target)
+    assert Remedy("decimal") in caught.value.remedies
+    assert "--" not in str(caught.value)
+
+
+CONTENTS = {
+    "number": [np.arange(2), np.ones(2, np.float32), pd.Series([1, None], dtype="Int64"), pl.Series([1.5, None]), pa.float16()],
+    "truth": [np.array([True]), pd.Series([True, None], dtype="boolean"), pa.bool_()],
+    "date": [pd.date_range("2020", periods=2), np.array([1], "m8[s]"), pa.timestamp("us", "UTC"), pa.date32()],
+    "category": [np.array(["a"]), pd.Categorical([1, 2]), pl.Series(["a"]), pa.string(), pa.dictionary(pa.int8(), pa.int8())],
+    "other": [np.array([1j]), pa.struct([("a", pa.int8())])],
+}
+
+
+@pytest.mark.parametrize("expected", CONTENTS)
+def test_what_columns_hold(expected):
+    assert {content(column) for column in CONTENTS[expected]} == {expected}
 
 
 def test_messages_are_fit_for_a_terminal():

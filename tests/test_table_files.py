@@ -431,7 +431,7 @@ BOMBS = {
 @pytest.mark.parametrize("name", BOMBS)
 def test_small_files_of_huge_tables_are_refused(tmp_path, monkeypatch, name):
     path = save(tmp_path, name, BOMBS[name]())
-    monkeypatch.setattr("outmetric.foundation.memory.available_memory", lambda: 3e7)
+    monkeypatch.setattr("outmetric.tables.sources.available_memory", lambda: 3e7)
     held = pa.total_allocated_bytes()
     tracemalloc.start()
     with pytest.raises(TableError, match="MB of memory or more to read; 30 MB are left"):
@@ -443,7 +443,7 @@ def test_small_files_of_huge_tables_are_refused(tmp_path, monkeypatch, name):
 
 
 def test_memory_that_nobody_tells(tmp_path, monkeypatch):
-    monkeypatch.setattr("outmetric.foundation.memory.available_memory", lambda: None)
+    monkeypatch.setattr("outmetric.tables.sources.available_memory", lambda: None)
     is_the_table(read_table(save(tmp_path, "t.csv", as_csv())))
 
 
@@ -484,7 +484,7 @@ def outcome(path):
 
 @pytest.mark.parametrize("name", FILES)
 def test_damaged_tables_are_tables_or_errors(tmp_path, monkeypatch, name):
-    monkeypatch.setattr("outmetric.foundation.memory.available_memory", lambda: 1e8)
+    monkeypatch.setattr("outmetric.tables.sources.available_memory", lambda: 1e8)
     rng = random.Random(name)
     found = []
     for content in (damaged for _ in range(8) for damaged in mutations(FILES[name], rng)):

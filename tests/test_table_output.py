@@ -13,7 +13,8 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 
-from outmetric.tables import TableError, check_output, read_table, write_blocks, write_table
+from outmetric.foundation import Registry
+from outmetric.tables import TableError, TableFormat, check_output, formats, read_table, register, write_blocks, write_table
 
 WORDS = ["plain", "ü", 'a "quote"', "a, comma; and\ttab", "two\nlines", "two\rlines", "NA", "it's", " -1 ", "a=b", "'x", "1-2"]
 
@@ -232,3 +233,65 @@ def test_without_blocks_there_is_no_file(tmp_path):
 def test_empty_tables_have_their_header(tmp_path):
     assert write_table(pd.DataFrame({"x": [], "y": []}), tmp_path / "t.csv") == 0
     assert list(read_table(tmp_path / "t.csv").columns) == ["x", "y"]
+
+
+class Lines:
+    """Writes each row as cells with bars between them."""
+
+    def __init__(self, sink, schema):
+        self.sink = sink
+        sink.write(("|".join(schema.names) + "\n").encode())
+
+    def write_table(self, table):
+        for row in table.to_pylist():
+            self.sink.write(("|".join(str(value) for value in row.values()) + "\n").encode())
+
+    def close(self):
+        self.sink.write(b"end\n")
+
+
+def read_bars(text, name, options):
+    header, *rows, end = (line.split("|") for line in text.splitlines())
+    assert end == ["end"]
+    return pd.DataFrame(rows, columns=header)
+
+
+@pytest.fixture
+def bars(monkeypatch):
+    """A format of one's own, for one test."""
+    known = Registry("format of tables")
+    for name, one in formats.FORMATS.items():
+        known.add(name, one)
+    monkeypatch.setattr(formats, "FORMATS", known)
+    own = TableFormat("bars", (".bars",), read_bars, is_text=True, writer=Lines, is_content=lambda text: "|" in text)
+    register(own)
+    return own
+
+
+@pytest.mark.parametrize("name", ["t.bars", "t.BARS", "t.bars.gz"])
+def test_a_format_of_ones_own(tmp_path, bars, name):
+    assert write_table({"x": [1, 2], "kind": ["a", "=1"]}, tmp_path / name) == 2
+    assert read_table(tmp_path / name).to_dict("list") == {"x": ["1", "2"], "kind": ["a", "'=1"]}
+
+
+def test_a_format_of_ones_own_is_known_by_its_content(tmp_path, bars):
+    write_table({"x": [1], "kind": ["a"]}, tmp_path / "t.bars")
+    (tmp_path / "t.bars").rename(tmp_path / "t")
+    assert list(read_table(tmp_path / "t").columns) == ["x", "kind"]
+
+
+def test_a_format_of_ones_own_is_named_in_messages(tmp_path, bars):
+    with pytest.raises(TableError, match=r"written to \.csv.*\.bars files"):
+        check_output(tmp_path / "t.xls")
+    with pytest.raises(TableError, match=r"known are \.csv.*\.bars;"):
+        read_table(tmp_path / "t.xls")
+
+
+@pytest.mark.parametrize(
+    ("name", "suffix", "message"),
+    [("bars", ".more", "another format"), ("more", ".bars", "of the format 'bars'"), ("more", ".PQ", "small letters")],
+)
+def test_formats_do_not_hide_each_other(bars, name, suffix, message):
+    with pytest.raises(ValueError, match=message):
+        register(TableFormat(name, (suffix,), read_bars))
+    register(bars)

@@ -1,10 +1,25 @@
-"""Supervised distance metric learning with kernels: a non-linear map into R^m and a Mahalanobis metric there."""
+"""Supervised distance metric learning with kernels: a non-linear map into R^m and a Mahalanobis metric there.
 
-from outmetric import kernels
-from outmetric.choosing import MetricClassifier, MetricSearchCV
-from outmetric.estimators import FixedKernelMetric, LearnedKernelMetric, OutputMetric
-from outmetric.solvers import Status
-from outmetric.storage import load, save
+Public names are loaded from their rooms when they are first used, so that the import itself costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from outmetric import baselines as baselines
+    from outmetric import columns as columns
+    from outmetric import datasets as datasets
+    from outmetric import export as export
+    from outmetric import kernels as kernels
+    from outmetric import maps as maps
+    from outmetric import plots as plots
+    from outmetric import storage as storage
+    from outmetric import tables as tables
+    from outmetric.choosing import MetricClassifier, MetricSearchCV
+    from outmetric.estimators import FixedKernelMetric, LearnedKernelMetric, OutputMetric
+    from outmetric.solvers import Status
+    from outmetric.storage import load, save
 
 __version__ = "0.1.0"
 
@@ -20,3 +35,33 @@ __all__ = [
     "load",
     "save",
 ]
+
+# The rooms that public names come from, and public rooms.
+ROOM_OF = {
+    "FixedKernelMetric": "estimators",
+    "LearnedKernelMetric": "estimators",
+    "MetricClassifier": "choosing",
+    "MetricSearchCV": "choosing",
+    "OutputMetric": "estimators",
+    "Status": "solvers",
+    "load": "storage",
+    "save": "storage",
+}
+ROOMS = ("baselines", "columns", "datasets", "export", "kernels", "maps", "plots", "storage", "tables")
+
+
+def _load(name: str) -> object:
+    """A public name, from its room."""
+    if name in ROOMS:
+        return import_module(f"outmetric.{name}")
+    if name not in ROOM_OF:
+        raise AttributeError(f"module 'outmetric' has no attribute {name!r}")
+    return getattr(import_module(f"outmetric.{ROOM_OF[name]}"), name)
+
+
+if not TYPE_CHECKING:  # checkers know the names from above, and that there are no others
+    __getattr__ = _load
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *ROOMS})

@@ -2,8 +2,7 @@
 
 from outmetric.choosing.classifier import FINE, MetricClassifier
 from outmetric.choosing.committee import Candidate, Member
-from outmetric.choosing.comparison import OURS, compare
-from outmetric.choosing.rivals import FOLDS, NEIGHBOURS, RIVALS, Grid, Rival
+from outmetric.choosing.comparison import FOLDS, NEIGHBOURS, OURS, RIVALS, Grid, Rival, compare
 from outmetric.choosing.search import MetricSearchCV
 
 __all__ = [

@@ -24,9 +24,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from outmetric.choosing.committee import COMMITTEE, LARGE_COMMITTEE, MANY_SAMPLES, Candidate, fit_committee
-from outmetric.choosing.exported import smoothed_votes_to_onnx
 from outmetric.choosing.search import MetricSearchCV
-from outmetric.choosing.votes import check_voters
+from outmetric.choosing.votes import check_voters, smoothed_votes_to_onnx
 from outmetric.columns import FeatureWeights, table_encoder, without_na
 from outmetric.estimators import Described, Fact, FixedKernelMetric, LearnedKernelMetric, data, number, settings_text
 from outmetric.foundation import Array, announce, check_number, exportable_votes, storable

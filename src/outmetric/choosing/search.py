@@ -21,9 +21,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from outmetric.choosing.candidates import metric_of
-from outmetric.choosing.exported import smoothed_votes_to_onnx
 from outmetric.choosing.scoring import Scoring
-from outmetric.choosing.votes import ClassVote, check_voters, counted_votes, score_function, smoothed_votes
+from outmetric.choosing.votes import ClassVote, check_voters, counted_votes, score_function, smoothed_votes, smoothed_votes_to_onnx
 from outmetric.estimators import Described, Fact, data, number, settings_text
 from outmetric.foundation import Array, announce, exportable_votes, storable
 from outmetric.rows import is_dask

@@ -14,9 +14,9 @@ except ImportError:
 from outmetric import __version__
 from outmetric.cli import demo, embed, models, paper, study
 
+# Help and completion must not wait for NumPy: modules of this room import the library, and rich, only where a command works.
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from outmetric.cli.terminal import LeaveOut, Seed, names_in, progress, talk, told
-from outmetric.columns import TableError
-from outmetric.estimators import LearnedKernelMetric
-from outmetric.foundation import Array
-from outmetric.tables import TableFile, check_output, write_blocks
+from outmetric.cli.terminal import LeaveOut, Seed, names_in, progress, reports_errors, talk
+
+if TYPE_CHECKING:
+    from outmetric.estimators import LearnedKernelMetric
+    from outmetric.foundation import Array
+    from outmetric.tables import TableFile
 
 
-@told
+@reports_errors
 def embed(
     data: Annotated[Path, typer.Argument(help="A table: CSV (also .csv.gz) or Parquet, of any size.")],
     target: Annotated[str, typer.Option("--target", "-t", help="The column with the classes.")],
@@ -36,6 +37,9 @@ def embed(
     \b
     outmetric embed flights.parquet --target delayed --landmarks 500 -o coordinates.parquet
     """
+    from outmetric.estimators import LearnedKernelMetric
+    from outmetric.tables import TableFile, check_output, write_blocks
+
     began = time.perf_counter()
     check_output(output)
     with progress() as tell:
@@ -67,7 +71,7 @@ def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise TableError(f"--bandwidth must be a number or such as '0.5*median', not {text!r}.") from None
+        raise ValueError(f"--bandwidth must be a number or such as '0.5*median', not {text!r}.") from None
 
 
 def _fit_on_dask(model: LearnedKernelMetric, table: TableFile, mean: Array, spread: Array, address: str) -> None:
@@ -78,7 +82,7 @@ def _fit_on_dask(model: LearnedKernelMetric, table: TableFile, mean: Array, spre
         raise ImportError("running on a Dask cluster needs dask: pip install 'outmetric[dask]'") from error
     client: Any = Client
     with client(address):
-        read = dask.dataframe.read_csv if ".csv" in table.path.suffixes else dask.dataframe.read_parquet
+        read = dask.dataframe.read_csv if table.format.name == "csv" else dask.dataframe.read_parquet
         frame = read(str(table.path.resolve()))
         features = (frame[list(table.features)] - mean) / spread
         model.fit(features.to_dask_array(lengths=True), frame[table.target])

@@ -5,13 +5,9 @@ from __future__ import annotations
 import json
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from outmetric.cli.terminal import (
     INTERRUPTED,
@@ -38,13 +34,13 @@ from outmetric.cli.terminal import (
     names_in,
     printable,
     progress,
+    reports_errors,
     talk,
-    told,
 )
-from outmetric.columns import TableError, check_columns
-from outmetric.foundation import Array, whole
-from outmetric.storage import load, save
-from outmetric.tables import Outcome, TableModel, fit_table
+
+if TYPE_CHECKING:
+    from outmetric.foundation import Array
+    from outmetric.tables import Outcome, TableModel
 
 Model = Annotated[Path, typer.Argument(help="A model that `outmetric fit` wrote.")]
 
@@ -57,7 +53,7 @@ class Kind(StrEnum):
     LEARNED = "learned"
 
 
-@told
+@reports_errors
 def fit(
     data: Data,
     target: Target,
@@ -95,6 +91,9 @@ def fit(
     outmetric fit cars.csv -t origin -o cars.model --model fixed --set bandwidth=2
     grep -v 1971 cars.csv | outmetric fit - -t origin -o cars.model
     """
+    from outmetric.columns import check_columns
+    from outmetric.storage import save
+
     check_file(output, (), data)
     given = _settings(settings or [])
     with progress() as tell:
@@ -125,7 +124,7 @@ def fit(
         raise typer.Exit(INTERRUPTED)
 
 
-@told
+@reports_errors
 def transform(
     model: Model,
     data: Data,
@@ -150,7 +149,7 @@ def transform(
     give([fitted.row_names(frame), *axes], output, as_json)
 
 
-@told
+@reports_errors
 def predict(
     model: Model,
     data: Data,
@@ -171,14 +170,11 @@ def predict(
         fitted = _load(model)
         frame = Reading(encoding, delimiter, decimal).read(data, fitted.columns)
         tell(0, None, f"predicting {len(frame)} rows")
-        found = [fitted.row_names(frame), ("prediction", fitted.predict(frame, called(data)))]
-        if fitted.classes is not None:
-            shares = fitted.predict_proba(frame, called(data))
-            found += [(f"probability of {name}", share) for name, share in zip(fitted.classes, shares.T, strict=True)]
-    give(found, output, as_json)
+        found = _predictions(fitted, frame, called(data))
+    give([fitted.row_names(frame), *found], output, as_json)
 
 
-@told
+@reports_errors
 def neighbors(
     model: Model,
     query: Data,
@@ -194,6 +190,8 @@ def neighbors(
     \b
     outmetric neighbors cars.model my-car.csv -k 3
     """
+    import numpy as np
+
     check_result(output, as_json, query)
     with progress() as tell:
         fitted = _load(model)
@@ -211,7 +209,7 @@ def neighbors(
     give(found, output, as_json)
 
 
-@told
+@reports_errors
 def distance(
     model: Model,
     a: Annotated[str, typer.Argument(help="A table, or the name of a row that the model was learned from.")],
@@ -228,25 +226,31 @@ def distance(
     outmetric distance cars.model 12 57
     outmetric distance cars.model my-car.csv new-cars.csv
     """
+    import numpy as np
+
     check_result(output, as_json, a)
     check_result(output, as_json, b)
     fitted = _load(model)
     reading = Reading(encoding, delimiter, decimal)
     (names_a, one), (names_b, other) = (_places(fitted, given, reading) for given in (a, b))
     if len(one) != len(other) and 1 not in (len(one), len(other)):
-        raise TableError(f"{a} has {len(one)} rows and {b} has {len(other)}; give as many in both, or one in either.")
+        raise ValueError(f"{a} has {len(one)} rows and {b} has {len(other)}; give as many in both, or one in either.")
     lengths = np.linalg.norm(one - other, axis=1)
     n = len(lengths)
     give([("a", np.broadcast_to(names_a, n)), ("b", np.broadcast_to(names_b, n)), ("distance", lengths)], output, as_json)
 
 
-@told
+@reports_errors
 def inspect(model: Model, as_json: AsJson = False) -> None:
     """What a model is, what it was learned from, and how well it did.
 
     \b
     outmetric inspect cars.model
     """
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
     fitted = _load(model)
     facts = fitted.facts()
     if as_json:
@@ -261,7 +265,7 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
     print("\n".join(printable(line) for line in fitted.summary().partition("\n\n")[2].splitlines()))
 
 
-@told
+@reports_errors
 def export(
     model: Model,
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the ONNX model goes.")],
@@ -272,30 +276,46 @@ def export(
     outmetric export cars.model -o cars.onnx
     """
     from outmetric.export import to_onnx
+    from outmetric.foundation import write_whole
 
     check_file(output, (".onnx",))
     fitted = _load(model)
     content = to_onnx(fitted.estimator, fitted.example()).SerializeToString()
-    with whole(output) as partial:
-        partial.write_bytes(content)
+    write_whole(output, content)
     talk(f"{len(content) / 1e6:.2f} MB: {output}")
 
 
 def _fitted(*args: Any, settings: dict[str, Any], **kwargs: Any) -> Outcome:
     """As `fit_table`; values of the wrong kind are the fault of whoever set them."""
+    from outmetric.tables import fit_table
+
     try:
         return fit_table(*args, settings=settings, **kwargs)
     except TypeError as error:
         if not settings:
             raise
-        raise TableError(f"a value of --set does not suit: {error}") from error
+        raise ValueError(f"a value of --set does not suit: {error}") from error
 
 
 def _load(path: Path) -> TableModel:
+    from outmetric.storage import load
+    from outmetric.tables import TableModel
+
     found = load(path)
     if not isinstance(found, TableModel):
-        raise TableError(f"{path} holds a {type(found).__name__} without a table; the command takes models of `outmetric fit`.")
+        raise ValueError(f"{path} holds a {type(found).__name__} without a table; the command takes models of `outmetric fit`.")
     return found
+
+
+def _predictions(fitted: TableModel, frame: Any, source: str) -> list[tuple[str, Array]]:
+    """The columns of what is predicted: numbers, or classes and their probabilities."""
+    if fitted.classes is None:
+        return [("prediction", fitted.predict(frame, source))]
+    labels, shares = fitted.classify(frame, source)
+    return [
+        ("prediction", labels),
+        *((f"probability of {name}", share) for name, share in zip(fitted.classes, shares.T, strict=True)),
+    ]
 
 
 def _settings(given: list[str]) -> dict[str, Any]:
@@ -304,7 +324,7 @@ def _settings(given: list[str]) -> dict[str, Any]:
     for text in given:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise TableError(f"--set {text} must be NAME=VALUE, such as --set bandwidth=1.5.")
+            raise ValueError(f"--set {text} must be NAME=VALUE, such as --set bandwidth=1.5.")
         try:
             found[name] = json.loads(value)
         except json.JSONDecodeError:
@@ -314,6 +334,8 @@ def _settings(given: list[str]) -> dict[str, Any]:
 
 def _places(fitted: TableModel, given: str, reading: Reading) -> tuple[Array, Array]:
     """Names and coordinates of the rows of a table, or of one known row."""
+    import numpy as np
+
     if given != "-" and not Path(given).exists():
         return np.array([given]), fitted.row(given)[None]
     frame = reading.read(given, fitted.columns)

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
-from joblib.externals.loky.process_executor import TerminatedWorkerError
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
 
-from outmetric.cli.terminal import INTERRUPTED, talk
-from outmetric.datasets import DataError
-from outmetric.paper import State, Store, Trial, TrialResult, protocol, report, runner
+from outmetric.cli.terminal import INTERRUPTED, progress_bar, talk
+
+if TYPE_CHECKING:
+    from outmetric.paper import Store, Trial, TrialResult
 
 commands = typer.Typer(no_args_is_help=True, help="Repeat the experiments of the paper.")
 Folder = Annotated[Path, typer.Option("--folder", "-f", help="Where trials are kept and the report is written.")]
@@ -27,14 +24,16 @@ Known = Annotated[Path | None, typer.Option(help="A table of results from an ear
 
 
 def _plan(datasets: str | None, methods: str | None, fractions: str | None, repeats: int | None, quick: bool) -> list[Trial]:
-    usual_sets, usual_methods, usual_repeats = protocol.PAPER_SETS, tuple(protocol.METHODS), protocol.REPEATS
+    from outmetric.paper import FRACTIONS, METHODS, PAPER_METHODS, PAPER_SETS, QUICK_SETS, REPEATS, plan
+
+    usual_sets, usual_methods, usual_repeats = PAPER_SETS, tuple(METHODS), REPEATS
     if quick:
-        usual_sets, usual_methods, usual_repeats = protocol.QUICK_SETS, protocol.PAPER_METHODS, 2
+        usual_sets, usual_methods, usual_repeats = QUICK_SETS, PAPER_METHODS, 2
     try:
-        return protocol.plan(
+        return plan(
             datasets.split(",") if datasets else list(usual_sets),
             methods.split(",") if methods else list(usual_methods),
-            [float(fraction) for fraction in fractions.split(",")] if fractions else protocol.FRACTIONS,
+            [float(fraction) for fraction in fractions.split(",")] if fractions else FRACTIONS,
             repeats or usual_repeats,
         )
     except ValueError as error:
@@ -42,6 +41,8 @@ def _plan(datasets: str | None, methods: str | None, fractions: str | None, repe
 
 
 def _store(folder: Path, known: Path | None) -> Store:
+    from outmetric.paper import Store
+
     try:
         return Store(folder, known)
     except (OSError, ValueError) as error:
@@ -49,7 +50,7 @@ def _store(folder: Path, known: Path | None) -> Store:
 
 
 @commands.command("run")
-def run(
+def run_trials(
     folder: Folder = Path("outmetric-paper"),
     datasets: Datasets = None,
     methods: Methods = None,
@@ -81,18 +82,33 @@ def run(
             talk(f"{len(names)} trials are {text} and run again: {', '.join(names[:5])}{' ...' if names[5:] else ''}")
     left = [trial for trial in trials if states[trial] != "done"]
     talk(f"{len(trials) - len(left)} of {len(trials)} trials are done.")
-    failed = []
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task("trials", total=len(left))
+    failed = _run(left, store, jobs, data_dir, dask)
+    for result in failed[:3]:
+        talk(f"{result.trial.name} failed:\n{result.error}")
+    _report(trials, store, data_dir)
+    if failed:
+        talk(f"{len(failed)} trials failed; run again to retry them.")
+        raise typer.Exit(1)
+
+
+def _run(trials: list[Trial], store: Store, jobs: int, data_dir: Path | None, dask: str | None) -> list[TrialResult]:
+    """Run the trials under a bar; those that failed."""
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    from outmetric.datasets import DataError
+    from outmetric.paper import run
+
+    failed: list[TrialResult] = []
+    with progress_bar() as bar:
+        task = bar.add_task("trials", total=len(trials))
 
         def tell(result: TrialResult) -> None:
-            progress.update(task, advance=1, description=result.trial.name)
+            bar.update(task, advance=1, description=result.trial.name)
             if result.error:
                 failed.append(result)
 
         try:
-            runner.run(left, store, jobs=jobs, data_dir=data_dir, dask=dask, on_result=tell)
+            run(trials, store, jobs=jobs, data_dir=data_dir, dask=dask, on_result=tell)
         except (DataError, ImportError) as error:
             raise typer.BadParameter(str(error)) from error
         except (OSError, TerminatedWorkerError) as error:
@@ -101,12 +117,7 @@ def run(
         except KeyboardInterrupt:
             talk("stopped; what is finished is kept, and the same command goes on from here.")
             raise typer.Exit(INTERRUPTED) from None
-    for result in failed[:3]:
-        talk(f"{result.trial.name} failed:\n{result.error}")
-    _report(trials, store, data_dir)
-    if failed:
-        talk(f"{len(failed)} trials failed; run again to retry them.")
-        raise typer.Exit(1)
+    return failed
 
 
 @commands.command("status")
@@ -120,6 +131,11 @@ def status(
     known: Known = None,
 ) -> None:
     """Tell how many trials of each method are done, failed and missing."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from outmetric.paper import State
+
     trials, store = _plan(datasets, methods, fractions, repeats, quick), _store(folder, known)
     counts: dict[str, Counter[str]] = {}
     for trial in trials:
@@ -132,7 +148,7 @@ def status(
 
 
 @commands.command("report")
-def write_report(
+def report(
     folder: Folder = Path("outmetric-paper"),
     datasets: Datasets = None,
     methods: Methods = None,
@@ -147,10 +163,12 @@ def write_report(
 
 
 def _report(trials: list[Trial], store: Store, data_dir: Path | None) -> None:
+    from outmetric.paper import write_report
+
     results = store.results(trials)
     if not results:
         talk("nothing is done yet; see: outmetric paper run --help")
         raise typer.Exit(1)
-    written = report.write(results, store.folder, data_dir, store.everything())
+    written = write_report(results, store.folder, data_dir, store.everything())
     print(written.summary)
     print(f"report: {written.page}\npictures: {', '.join(str(path) for path in written.pictures)}")

@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
-from rich.console import Console
-from rich.table import Table
-from sklearn.metrics import r2_score
-from sklearn.model_selection import train_test_split
 
-from outmetric import plots
-from outmetric.choosing import OURS, compare
 from outmetric.cli.terminal import (
     PICTURES,
     AsJson,
@@ -36,18 +29,19 @@ from outmetric.cli.terminal import (
     give_json,
     names_in,
     progress,
+    reports_errors,
     talk,
-    told,
 )
-from outmetric.columns import TableError, align, check_columns
-from outmetric.foundation import Array
-from outmetric.maps import interactive_map
-from outmetric.tables import TableModel, fit_table
+
+if TYPE_CHECKING:
+    from outmetric.columns import Columns
+    from outmetric.foundation import Array
+    from outmetric.tables import TableModel
 
 PAGES = (".html", ".htm")
 
 
-@told
+@reports_errors
 def evaluate(
     data: Data,
     target: Target,
@@ -71,25 +65,45 @@ def evaluate(
     outmetric evaluate cars.csv --target origin
     outmetric evaluate cars.csv --target origin --repeats 4 --time-budget 10 --picture accuracy.png
     """
+    from outmetric.choosing import compare
+    from outmetric.columns import align, check_columns
+
     if picture is not None:
         check_file(picture, PICTURES)
     with progress() as tell:
         frame = Reading(encoding, delimiter, decimal).read(data)
         columns = check_columns(frame, target, leave_out=names_in(leave_out), source=called(data))
         if not columns.classes:
-            raise TableError(f"{data}: the target {target} is a number; only classes can be evaluated.")
+            raise ValueError(f"{data}: the target {target} is a number; only classes can be evaluated.")
         X, y = align(frame, columns, source=called(data)), columns.targets(frame)
         found = compare(X, y, folds=folds, repeats=repeats, time_budget=time_budget, seed=seed, n_jobs=jobs, tell=tell)
-    names = list(found.right)
     if picture is not None:
-        means, halves = (np.array([[of(name)] for name in names]) for of in (found.mean, found.half))
-        draw(plots.accuracy_bars([Path(data).stem], names, means, halves), picture)
+        _draw_accuracies(found, Path(data).stem, picture)
         talk(f"picture: {picture}")
     if as_json:
-        give_json([_scores(found, name) for name in names])
-        return
+        give_json([_scores(found, name) for name in found.right])
+    else:
+        _print_accuracies(found)
+
+
+def _draw_accuracies(found: Any, title: str, picture: Path) -> None:
+    import numpy as np
+
+    from outmetric.maps import accuracy_bars
+
+    names = list(found.right)
+    means, halves = (np.array([[of(name)] for name in names]) for of in (found.mean, found.half))
+    draw(accuracy_bars([title], names, means, halves), picture)
+
+
+def _print_accuracies(found: Any) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from outmetric.choosing import OURS
+
     table = Table("method", "accuracy in %", f"{OURS} is better by", "fit")
-    for name in names:
+    for name in found.right:
         lead, half = found.lead(name)
         better = "" if name == OURS else f"{lead:+.1f} +- {half:.1f}"
         table.add_row(name, f"{found.mean(name):.1f} +- {found.half(name):.1f}", better, f"{found.seconds[name]:.1f} s")
@@ -108,7 +122,7 @@ def _scores(found: Any, name: str) -> dict[str, Any]:
     }
 
 
-@told
+@reports_errors
 def draw_map(
     data: Data,
     target: Target,
@@ -133,33 +147,30 @@ def draw_map(
     outmetric map cars.csv --target origin -o cars.png --hold-out 0.3
     outmetric map cars.csv --target origin -o cars.html --components 3 --id name
     """
+    from outmetric.columns import check_columns
+    from outmetric.tables import fit_table
+
     check_file(output, (*PAGES, *PICTURES), data)
     with progress() as tell:
         frame = Reading(encoding, delimiter, decimal).read(data, identifier=identifier)
         columns = check_columns(frame, target, leave_out=names_in(leave_out), identifier=identifier, source=called(data))
         columns = as_real(columns, frame) if real else columns
-        train, test = _parts(frame, columns.targets(frame), columns.classes, hold_out, seed)
+        train, test = _parts(frame, columns, hold_out, seed)
         outcome = fit_table(
             frame.iloc[train],
             columns,
             kind="learned",
             tune=True,
-            settings=_map_settings(columns.targets(frame.iloc[train]), columns.classes, components),
+            settings=_map_settings(frame.iloc[train], columns, components),
             seed=seed,
             n_jobs=jobs,
             tell=tell,
             source=called(data),
         )
     model = outcome.model
-    title = f"{Path(data).name}: {target}"
-    if len(test):
-        predicted, truth = model.predict(frame.iloc[test]), columns.targets(frame.iloc[test])
-        if columns.classes:
-            title += f"; {np.mean(predicted == truth):.1%} of {len(test)} held-out rows recognised"
-        else:
-            title += f"; R2 of {len(test)} held-out rows {r2_score(truth, predicted):.3g}"
+    title = f"{Path(data).name}: {target}" + (_success(model, frame.iloc[test]) if len(test) else "")
     if output.suffix.lower() in PAGES:
-        _page(model, frame, train, test, title, output)
+        _page(model, frame, test, title, output)
     else:
         _picture(model, frame, train, test, title, output)
     if model.coordinates.shape[1] < components:
@@ -167,26 +178,44 @@ def draw_map(
     talk(f"{title}: {output}")
 
 
-def _parts(frame: Any, y: Array, classes: bool, share: float, seed: int) -> tuple[Array, Array]:
+def _parts(frame: Any, columns: Columns, share: float, seed: int) -> tuple[Array, Array]:
     """Row numbers to learn from, and to hold out."""
+    import numpy as np
+    from sklearn.model_selection import train_test_split
+
     rows = np.arange(len(frame))
     if not share:
         return rows, rows[:0]
     try:
-        train, test = train_test_split(rows, test_size=share, stratify=y if classes else None, random_state=seed)
+        strata = columns.targets(frame) if columns.classes else None
+        train, test = train_test_split(rows, test_size=share, stratify=strata, random_state=seed)
     except ValueError as error:
-        raise TableError(f"--hold-out {share} leaves too few rows of some class: {error}") from error
+        raise ValueError(f"--hold-out {share} leaves too few rows of some class: {error}") from error
     return np.sort(train), np.sort(test)
 
 
-def _map_settings(y: Array, classes: bool, components: int) -> dict[str, Any]:
+def _map_settings(frame: Any, columns: Columns, components: int) -> dict[str, Any]:
     """As many components as are wanted and the targets can span."""
-    if not classes:
+    if not columns.classes:
         return {}
-    return {"n_components": min(components, len(np.unique(y)) - 1)}
+    return {"n_components": min(components, len(set(columns.targets(frame))) - 1)}
 
 
-def _page(model: TableModel, frame: Any, train: Array, test: Array, title: str, output: Path) -> None:
+def _success(model: TableModel, held_out: Any) -> str:
+    """How well rows are predicted that the model has not seen."""
+    from sklearn.metrics import accuracy_score, r2_score
+
+    truth, predicted = model.columns.targets(held_out), model.predict(held_out)
+    if model.columns.classes:
+        return f"; {accuracy_score(truth, predicted):.1%} of {len(truth)} held-out rows recognised"
+    return f"; R2 of {len(truth)} held-out rows {r2_score(truth, predicted):.3g}"
+
+
+def _page(model: TableModel, frame: Any, test: Array, title: str, output: Path) -> None:
+    import numpy as np
+
+    from outmetric.maps import interactive_map
+
     columns = model.columns
     labels = type(frame[columns.target])(columns.targets(frame), name=columns.target)
     shown = frame[list(columns.features)]
@@ -197,10 +226,13 @@ def _page(model: TableModel, frame: Any, train: Array, test: Array, title: str, 
 
 
 def _picture(model: TableModel, frame: Any, train: Array, test: Array, title: str, output: Path) -> None:
+    from outmetric.columns import align
+    from outmetric.maps import output_map
+
     y = model.columns.targets(frame)
     X = align(frame, model.columns)
     drawn, behind = (test, train) if len(test) else (train, test)
     pale = {"X_train": X.iloc[behind], "y_train": y[behind]} if len(behind) else {}
-    ax = plots.output_map(model.mapping, X.iloc[drawn], y[drawn], **pale)
+    ax = output_map(model.mapping, X.iloc[drawn], y[drawn], **pale)
     ax.set_title(title, fontsize=10)
     draw(ax, output)

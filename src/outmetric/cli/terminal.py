@@ -11,21 +11,25 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from outmetric import plots
-from outmetric.columns import Columns, TableError
-from outmetric.foundation import whole
-from outmetric.tables import check_output, read_table, write_table
+if TYPE_CHECKING:
+    from outmetric.columns import Columns, Remedy
 
 PICTURES = (".png", ".pdf", ".svg")
 INTERRUPTED = 130  # as shells have it
 BROKEN_PIPE = 141
+# Names of columns to be copied from a message: no more of them than this, none longer.
+COPIED, COPIED_LENGTH = 10, 50
+# What mends a table, in the words of this command.
+OPTIONS = {
+    "decimal": "--decimal ,",
+    "encoding": "--encoding latin-1",
+    "model": "--model learned or --model fixed",
+    "blocks": "outmetric embed",
+}
 Data = Annotated[
     str, typer.Argument(help="A table: .csv, .tsv, .parquet, .feather, .arff or .npz, text also packed (.gz ...); - for stdin.")
 ]
@@ -58,6 +62,8 @@ class Reading:
 
     def read(self, source: str, columns: Columns | None = None, identifier: str | None = None) -> Any:
         """A table; identifiers, and what is a category for a model with these columns, stay as they are written."""
+        from outmetric.tables import read_table
+
         as_text = [] if columns is None else [name for name, kind in columns.kinds_by_name.items() if kind == "category"]
         identifier = identifier if columns is None else columns.identifier
         as_text += [] if identifier is None else [identifier]
@@ -81,8 +87,10 @@ def printable(text: Any) -> str:
 
 def as_real(columns: Columns, frame: Any) -> Columns:
     """The same columns, the target taken for numbers."""
-    if frame[columns.target].dtype.kind not in "iuf":
-        raise TableError(f"the target {columns.target!r} holds no numbers; leave out --real.")
+    from outmetric.columns import content
+
+    if content(frame[columns.target]) != "number":
+        raise ValueError(f"the target {columns.target!r} holds no numbers; leave out --real.")
     return replace(columns, classes=False)
 
 
@@ -91,8 +99,8 @@ def talk(text: str) -> None:
     print(text, file=sys.stderr)
 
 
-def told(command: Callable[..., None]) -> Callable[..., None]:
-    """The command, with trouble that a person can do something about told in a line, and exit code 2."""
+def reports_errors(command: Callable[..., None]) -> Callable[..., None]:
+    """The command, with errors that a person can do something about reported in a line, and exit code 2."""
 
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> None:
@@ -112,18 +120,43 @@ def told(command: Callable[..., None]) -> Callable[..., None]:
             talk(f"error: there is no file {error.filename}.")
             raise typer.Exit(2) from error
         except (ValueError, ImportError, OSError, MemoryError) as error:
-            talk(f"error: {printable(error) or type(error).__name__}")
+            talk(f"error: {printable(_with_options(error)) or type(error).__name__}")
             raise typer.Exit(2) from error
 
     return run
 
 
+def _with_options(error: Exception) -> str:
+    """What is wrong, and which options would mend it."""
+    options = [_option(remedy) for remedy in getattr(error, "remedies", ())]
+    return f"{str(error).removesuffix('.')}: {' or '.join(options)}" if options else str(error)
+
+
+def _option(remedy: Remedy) -> str:
+    if remedy.way != "leave_out":
+        return OPTIONS[remedy.way]
+    names = remedy.columns
+    copied = len(names) <= COPIED and all(
+        name.isprintable() and len(name) < COPIED_LENGTH and not set(name) & set(",'") for name in names
+    )
+    return f"--leave-out '{','.join(names) if copied else '...'}'"
+
+
+def progress_bar(**settings: Any) -> Any:
+    """A bar of rich on stderr."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=Console(stderr=True), **settings)
+
+
 @contextmanager
 def progress() -> Iterator[Callable[[int, int | None, str], None]]:
     """A function (done, total, text) that moves a bar on stderr, which disappears in the end; without a total it only moves."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    bar = progress_bar(transient=True)
+    bar.disable = not bar.console.is_terminal
+    with bar:
         task = bar.add_task("reading the table", total=None)
 
         def tell(done: int, total: int | None, text: str) -> None:
@@ -133,35 +166,49 @@ def progress() -> Iterator[Callable[[int, int | None, str], None]]:
 
 
 def check_file(path: Path, suffixes: Sequence[str], source: str = "-") -> None:
-    """Raise TableError if a file of one of these kinds (none: any) could not be written there, or is what is read."""
+    """Raise ValueError if a file of one of these kinds (none: any) could not be written there, or is what is read."""
+    from outmetric.foundation import obstacle
+
     if suffixes and path.suffix.lower() not in suffixes:
-        raise TableError(f"{path} must end with one of {', '.join(suffixes)}.")
-    if not path.parent.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK):
-        raise TableError(f"{path} must lie in an existing folder that can be written to.")
-    if path.is_dir() or str(path) == "-" or (path.exists() and not path.is_file()):
-        raise TableError(f"{path} is no ordinary file; give the name of one.")
-    if source != "-" and path.exists() and Path(source).exists() and path.samefile(source):
-        raise TableError(f"{path} is the table itself; give another name.")
+        raise ValueError(f"{path} must end with one of {', '.join(suffixes)}.")
+    trouble = "- is no ordinary file; choose another name." if str(path) == "-" else obstacle(path)
+    if trouble:
+        raise ValueError(trouble)
+    _check_not_read(path, source)
 
 
 def check_result(output: str, as_json: bool, source: str) -> None:
-    """Raise TableError if a result could not be handed over in this way."""
+    """Raise ValueError if a result could not be handed over in this way."""
+    from outmetric.tables import check_output
+
     if as_json and output != "-":
-        raise TableError("--json goes to stdout; give either it or --output.")
+        raise ValueError("--json goes to stdout; give either it or --output.")
     check_output(output)
-    if "-" not in (output, source) and Path(output).exists() and Path(source).exists() and Path(output).samefile(source):
-        raise TableError(f"{output} is the table that is read; give another name.")
+    if output != "-":
+        _check_not_read(Path(output), source)
+
+
+def _check_not_read(path: Path, source: str) -> None:
+    if source != "-" and path.exists() and Path(source).exists() and path.samefile(source):
+        raise ValueError(f"{path} is the table that is read; give another name.")
 
 
 def draw(ax: Any, path: Path) -> None:
     """Write the picture that some axes belong to."""
+    from outmetric.foundation import whole
+    from outmetric.maps import close
+
     with whole(path) as partial:
         ax.figure.savefig(partial, dpi=150, bbox_inches="tight")
-    plots.close(ax.figure)
+    close(ax.figure)
 
 
 def give(found: Sequence[tuple[str, Any]], output: str, as_json: bool) -> None:
     """Hand over columns; a name that occurs again gets a number."""
+    import numpy as np
+
+    from outmetric.tables import write_table
+
     columns: dict[str, Any] = {}
     for name, column in found:
         places = (f"{name}{number or ''}" for number in itertools.chain([0], itertools.count(2)))

@@ -9,6 +9,8 @@ from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
 
+from outmetric.columns.contents import content
+
 
 def without_na(X: Any) -> Any:
     """The table with NaN for pandas' NA in columns of text, which encoders do not know."""
@@ -22,13 +24,14 @@ def table_encoder(X: Any) -> ColumnTransformer | SimpleImputer | None:
     """How a table becomes numbers: None if it already is one without gaps."""
     if not hasattr(X, "columns"):
         return SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True) if np.isnan(X).any() else None
-    kinds = [np.asarray(X[name]).dtype.kind for name in X.columns]
-    unusable = [name for name, kind in zip(X.columns, kinds, strict=True) if kind in "mMc"]
+    # Of the arrays that the steps will see: numbers of pandas' own types with gaps are objects there.
+    contents = [content(np.asarray(X[name])) for name in X.columns]
+    unusable = [name for name, held in zip(X.columns, contents, strict=True) if held in ("date", "other")]
     if unusable:
         raise ValueError(f"columns {unusable} hold dates or complex numbers; turn them into numbers or categories first.")
     # By position, so that rows may also come without names.
-    numbers = [place for place, kind in enumerate(kinds) if kind in "fiu"]
-    others = [place for place, kind in enumerate(kinds) if kind not in "fiu"]
+    numbers = [place for place, held in enumerate(contents) if held == "number"]
+    others = [place for place, held in enumerate(contents) if held != "number"]
     one_hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
     impute = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
     return ColumnTransformer([("numbers", impute, numbers), ("categories", one_hot, others)])

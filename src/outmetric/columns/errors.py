@@ -1,13 +1,40 @@
-"""What is wrong with a table, in words."""
+"""What is wrong with a table, in words, and what would mend it, as data."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """What would mend a table or what was asked of it, for programs that have their own words for it.
+
+    Attributes
+    ----------
+    way : "leave_out", "decimal", "encoding", "model" or "blocks"
+        Leave out columns, say the decimal mark or the encoding, choose another model, or read in blocks.
+    columns : tuple of str
+        Those to leave out.
+    """
+
+    way: Literal["leave_out", "decimal", "encoding", "model", "blocks"]
+    columns: tuple[str, ...] = ()
 
 
 class TableError(ValueError):
-    """A table that cannot be read, or not be used as it is; the message says what to do."""
+    """A table that cannot be read, or not be used as it is; the message says what to do.
+
+    Attributes
+    ----------
+    remedies : tuple of Remedy
+        Any of these may mend it.
+    """
+
+    def __init__(self, message: str, *remedies: Remedy) -> None:
+        super().__init__(message)
+        self.remedies = remedies
 
 
 def shown(names: Sequence[Any], at_most: int = 10) -> str:

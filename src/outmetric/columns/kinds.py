@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from outmetric.columns.errors import TableError, shown
+from outmetric.columns.contents import content
+from outmetric.columns.errors import Remedy, TableError, shown
 from outmetric.foundation import Array, storable
 
 Kind = Literal["number", "category"]
@@ -20,6 +21,13 @@ NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
 FEW = 10
 DATES = r"\d{4}-\d\d-\d\d(?:[T ].*)?|\d{1,2}[./]\d{1,2}[./]\d{2,4}"
 DECIMAL_COMMAS = r"[+-]?[\d.]*,\d+"
+
+
+class _Trouble(NamedTuple):
+    """What is wrong with a column, and what may mend it beside leaving it out."""
+
+    text: str
+    remedies: tuple[Remedy, ...] = ()
 
 
 @storable("Columns")
@@ -61,7 +69,7 @@ class Columns:
         if not self.classes:
             return np.asarray(column, dtype=np.float64)
         values = np.asarray(column)
-        return values if values.dtype.kind in "biuf" else np.asarray(_text(column), dtype=str)
+        return values if content(values) in ("number", "truth") else np.asarray(_text(column), dtype=str)
 
 
 def check_columns(
@@ -114,9 +122,7 @@ def check_columns(
         raise TableError(f"{source} has no columns to learn from beside {shown([*named, *leave_out])}.")
     plain = _plain_numbers(frame, features)  # one by one would take its time with many columns
     found = {name: ("number", None) if name in plain else _kind(frame[name]) for name in features}
-    _check_usable(
-        {name: trouble for name, (_, trouble) in found.items()}, source, "Mend this, or leave it out: --leave-out '{names}'"
-    )
+    _check_usable({name: trouble for name, (_, trouble) in found.items()}, source)
     kinds = tuple(kind for kind, _ in found.values())
     classes = target is None or _holds_classes(frame[target], source)
     return Columns(tuple(features), kinds, target, classes, identifier)
@@ -149,7 +155,7 @@ def align(frame: Any, columns: Columns, *, source: str = "the table") -> Any:
     plain = _plain_numbers(frame, [name for name, kind in kinds.items() if kind == "number"])
     rest = {name: kind for name, kind in kinds.items() if name not in plain}
     found = {name: _numbers(frame[name]) if kind == "number" else (_text(frame[name]), None) for name, kind in rest.items()}
-    _check_usable({name: trouble for name, (_, trouble) in found.items()}, source, "The model was learned from numbers there.")
+    _check_usable({name: trouble for name, (_, trouble) in found.items()}, source, learned=True)
     others = pd.DataFrame({name: values for name, (values, _) in found.items()}, index=frame.index)
     return pd.concat([plain, others], axis=1)[list(columns.features)]
 
@@ -158,7 +164,7 @@ def _plain_numbers(frame: Any, names: Sequence[str]) -> Any:
     """Those of some columns that hold finite numbers and gaps only, as a table of float64."""
     import pandas as pd
 
-    held = [name for name, dtype in frame[list(names)].dtypes.items() if dtype.kind in "iuf"]
+    held = [name for name, dtype in frame[list(names)].dtypes.items() if content(dtype) == "number"]
     values = frame[held].to_numpy(dtype=np.float64, na_value=np.nan)
     finite = ~np.isinf(values).any(axis=0)
     return pd.DataFrame(
@@ -176,21 +182,24 @@ def _check_present(frame: Any, names: Collection[str], source: str) -> None:
     raise TableError(f"{source} has no column{'s' if len(missing) > 1 else ''} {shown(missing)}. {advice}")
 
 
-def _check_usable(troubles: dict[str, str | None], source: str, advice: str) -> None:
+def _check_usable(troubles: dict[str, _Trouble | None], source: str, *, learned: bool = False) -> None:
+    """Raise TableError that names all troubles; what a model has learned from cannot be left out."""
     wrong = {name: trouble for name, trouble in troubles.items() if trouble}
-    if wrong:
-        told = "; ".join(f"{shown([name])} {trouble}" for name, trouble in list(wrong.items())[:FEW])
-        more = f"; and {len(wrong) - FEW} more" if len(wrong) > FEW else ""
-        # To be copied, if the names are plain enough for that.
-        plain = len(wrong) <= FEW and all(name.isprintable() and len(name) < 50 and not set(name) & set(",'") for name in wrong)
-        raise TableError(f"{source}: {told}{more}. {advice.format(names=','.join(wrong) if plain else '...')}")
+    if not wrong:
+        return
+    some = "; ".join(f"{shown([name])} {trouble.text}" for name, trouble in list(wrong.items())[:FEW])
+    more = f"; and {len(wrong) - FEW} more" if len(wrong) > FEW else ""
+    if learned:
+        raise TableError(f"{source}: {some}{more}. The model was learned from numbers there.")
+    others = dict.fromkeys(remedy for trouble in wrong.values() for remedy in trouble.remedies)
+    raise TableError(f"{source}: {some}{more}. Mend this, or leave it out.", Remedy("leave_out", tuple(wrong)), *others)
 
 
-def _kind(column: Any) -> tuple[Kind, str | None]:
+def _kind(column: Any) -> tuple[Kind, _Trouble | None]:
     """Number or category, and what is wrong with the column, if anything is."""
     from pandas.api import types
 
-    if column.dtype.kind in "iuf":
+    if content(column) == "number":
         return "number", _numbers(column)[1]
     if isinstance(column.dtype, types.CategoricalDtype):
         return "category", _foreign(types.infer_dtype(column.cat.categories))
@@ -198,16 +207,16 @@ def _kind(column: Any) -> tuple[Kind, str | None]:
     return _kind_of_text(column) if held in TEXT else ("number" if held in NUMBERS else "category", _foreign(held))
 
 
-def _foreign(held: str) -> str | None:
+def _foreign(held: str) -> _Trouble | None:
     """What is wrong with such values, by pandas' names for them."""
     if held in (*TEXT, *NUMBERS, "boolean", "empty"):
         return None
     if held.startswith(("date", "time", "period")):
-        return "holds dates or times"
-    return f"holds {'complex numbers' if held == 'complex' else 'bytes' if held == 'bytes' else 'nested or mixed values'}"
+        return _Trouble("holds dates or times")
+    return _Trouble(f"holds {'complex numbers' if held == 'complex' else 'bytes' if held == 'bytes' else 'nested or mixed values'}")
 
 
-def _kind_of_text(column: Any) -> tuple[Kind, str | None]:
+def _kind_of_text(column: Any) -> tuple[Kind, _Trouble | None]:
     import pandas as pd
 
     texts = pd.Series(_text(column), dtype=object)
@@ -218,24 +227,25 @@ def _kind_of_text(column: Any) -> tuple[Kind, str | None]:
     if numbers.notna().mean() > 0.5 and (numbers.nunique() > FEW or apart):
         return "number", _numbers(texts)[1]
     if given.str.fullmatch(DATES).all():
-        return "category", f"holds dates, such as {shown(given.tolist()[:1])}"
+        return "category", _Trouble(f"holds dates, such as {shown(given.tolist()[:1])}")
     if not apart:
         return "category", None
     if given.str.fullmatch(DECIMAL_COMMAS).mean() > 0.5:
         held = f"seems to hold numbers with commas, such as {shown(given.tolist()[:1])}"
-        return "category", f"{held}; say which is the decimal mark (--decimal), and leave out marks of thousands"
-    return "category", (
+        advice = "say which is the decimal mark, and leave out marks of thousands"
+        return "category", _Trouble(f"{held}; {advice}", (Remedy("decimal"),))
+    return "category", _Trouble(
         f"has {distinct} different texts in {len(given)} rows, such as {shown(given.tolist()[:2])}, and is probably an "
         "identifier or free text"
     )
 
 
-def _numbers(column: Any) -> tuple[Array, str | None]:
+def _numbers(column: Any) -> tuple[Array, _Trouble | None]:
     """The column as floats, and what is wrong with it, if anything is."""
     import pandas as pd
     from pandas.api import types
 
-    if column.dtype.kind in "biuf":
+    if content(column) in ("number", "truth"):
         values = column.to_numpy(dtype=np.float64, na_value=np.nan)
     else:
         if trouble := _foreign(types.infer_dtype(column, skipna=True)):
@@ -244,9 +254,10 @@ def _numbers(column: Any) -> tuple[Array, str | None]:
         wrong = np.flatnonzero(np.isnan(values) & column.notna().to_numpy())
         if len(wrong):
             others = f", and {len(wrong) - 1} more such rows" if len(wrong) > 1 else ""
-            return values, f"should hold numbers, but has {shown([column.iloc[wrong[0]]])} in row {wrong[0] + 1}{others}"
+            first = shown([column.iloc[wrong[0]]])
+            return values, _Trouble(f"should hold numbers, but has {first} in row {wrong[0] + 1}{others}")
     infinite = np.isinf(values)
-    return values, f"has an infinite number in row {infinite.argmax() + 1}" if infinite.any() else None
+    return values, _Trouble(f"has an infinite number in row {infinite.argmax() + 1}") if infinite.any() else None
 
 
 def _text(column: Any) -> Any:
@@ -272,7 +283,7 @@ def _holds_classes(column: Any, source: str) -> bool:
         )
     kind, trouble = _kind(column)
     if trouble:
-        raise TableError(f"{source}: the target {name} {trouble}.")
+        raise TableError(f"{source}: the target {name} {trouble.text}.", *trouble.remedies)
     if column.nunique() < 2:
         raise TableError(f"{source}: the target {name} has one value only, {shown([column.iloc[0]])}; there is nothing to learn.")
     return kind == "category" or bool((np.rint(values := _numbers(column)[0]) == values).all())

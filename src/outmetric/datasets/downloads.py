@@ -41,7 +41,7 @@ def from_uci(name: str, known: DataSet, cache: Path) -> Table:
         contents = _members(fetched, known.files) if address.endswith(".zip") else [fetched.read_bytes()]
         table = known.checked(name, known.read_files(contents))
         for file, content in zip(known.files, contents, strict=True):
-            _write(cache / name / file, content)
+            write_whole(cache / name / file, content)
     finally:
         fetched.unlink(missing_ok=True)  # right or wrong, it is not needed again
     return table
@@ -56,14 +56,6 @@ def _members(archive: Path, files: tuple[str, ...]) -> list[bytes]:
         if any(infos[file].file_size > LARGEST for file in files):
             raise DataError("a file in the archive is far larger than the data set")
         return [unpacked.read(infos[file]) for file in files]
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write, then rename: another process never sees half a file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    part.write_bytes(content)
-    part.replace(path)
 
 
 def from_openml(name: str, known: DataSet) -> Table:

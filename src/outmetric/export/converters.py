@@ -16,6 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from outmetric import __version__
+from outmetric.columns import content
 from outmetric.export.graph import Graph
 from outmetric.export.preparations import REPLACED
 from outmetric.foundation import EXPORTED, Array, ExportedTransformer, ExportedVotes
@@ -165,9 +166,10 @@ def _inputs(X: Any, dtype: DTypeLike | None, n_features: int | None) -> list[tup
         return FloatTensorType if np.dtype(given if dtype is None else dtype) == np.float32 else DoubleTensorType
 
     def column(given: np.dtype[Any]) -> Any:
-        if given.kind in "iu" and dtype is None:
-            return Int64TensorType
-        return number(given) if given.kind in "fiu" else BooleanTensorType if given.kind == "b" else StringTensorType
+        held = content(given)
+        if held == "number":
+            return Int64TensorType if given.kind in "iu" and dtype is None else number(given)
+        return BooleanTensorType if held == "truth" else StringTensorType
 
     if X is None:
         if n_features is None:
@@ -178,7 +180,7 @@ def _inputs(X: Any, dtype: DTypeLike | None, n_features: int | None) -> list[tup
         raise ValueError(f"X has the shape {X.shape}; expected are rows with {n_features} features.")
     if hasattr(X, "columns"):
         return [(str(name), column(np.asarray(X[name]).dtype)([None, 1])) for name in X.columns]
-    if X.dtype.kind not in "fiub":
+    if content(X) not in ("number", "truth"):
         raise ValueError(f"X is an array of {X.dtype}; expected are numbers, or a table with a type for each column.")
     return [("X", number(X.dtype)([None, X.shape[1]]))]
 

@@ -1,9 +1,19 @@
 """What every room may use and no user sees: arrays and their checks, threads, memory, whole files, registries, progress."""
 
-from outmetric.foundation.arrays import Array, n_points, objects, stack, to_array
+from outmetric.foundation.arrays import (
+    Array,
+    check_finite,
+    check_psd,
+    check_symmetric,
+    n_points,
+    objects,
+    psd_tolerance,
+    require_psd,
+    stack,
+    to_array,
+)
 from outmetric.foundation.exportable import EXPORTED, ExportedTransformer, ExportedVotes, exportable, exportable_votes
-from outmetric.foundation.files import whole
-from outmetric.foundation.matrices import check_finite, check_psd, check_symmetric, psd_tolerance, require_psd
+from outmetric.foundation.files import obstacle, whole, write_whole
 from outmetric.foundation.memory import available_memory, fits_in_memory, require_memory
 from outmetric.foundation.parameters import check_integer, check_number, generator
 from outmetric.foundation.progress import Tell, announce
@@ -38,6 +48,7 @@ __all__ = [
     "in_threads",
     "n_points",
     "objects",
+    "obstacle",
     "one_blas_thread",
     "psd_tolerance",
     "require_memory",
@@ -46,4 +57,5 @@ __all__ = [
     "storable",
     "to_array",
     "whole",
+    "write_whole",
 ]

@@ -1,10 +1,11 @@
-"""The type of arrays, and samples of points: arrays, sparse matrices, or sequences of any objects."""
+"""The type of arrays, samples of points, and checks of matrices: finite, symmetric, semi-definite up to round-off."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse
 from numpy.typing import NDArray
 
@@ -35,3 +36,73 @@ def objects(points: Any) -> Array:
     for index, point in enumerate(points):
         sample[index] = point
     return sample
+
+
+def check_psd(matrix: Array, name: str = "matrix", *, tolerance: float | None = None) -> None:
+    """Raise ValueError unless the matrix is symmetric and positive semi-definite up to round-off.
+
+    Costs one `scipy.linalg.eigvalsh`.
+
+    Parameters
+    ----------
+    matrix : array of shape (n, n)
+    name : str
+        What the error message calls it.
+    tolerance : float, optional
+        Largest departure allowed, relative to the largest entry (symmetry) or eigenvalue (semi-definiteness).
+        Default: the square root of the dtype's resolution.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> check_psd(np.array([[1.0, 2.0], [2.0, 1.0]]), "my kernel")
+    Traceback (most recent call last):
+    ...
+    ValueError: my kernel is not positive semi-definite: its smallest eigenvalue is -1, its largest 3 ...
+    """
+    matrix = np.asarray(matrix)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(f"{name} must be a square matrix; its shape is {matrix.shape}.")
+    check_finite(matrix, name)
+    tolerance = psd_tolerance(matrix.dtype) if tolerance is None else tolerance
+    check_symmetric(matrix, name, tolerance)
+    eigenvalues = scipy.linalg.eigvalsh(matrix)
+    require_psd(eigenvalues[0], eigenvalues[-1], name, tolerance)
+
+
+def check_finite(matrix: Array, name: str) -> None:
+    """Raise ValueError if an entry is NaN or infinite (one pass, no temporary array)."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = np.sum(matrix, dtype=np.float64)
+    if not np.isfinite(total) and not np.isfinite(matrix).all():
+        raise ValueError(f"{name} has entries that are NaN or infinite; rescale the data or change the kernel.")
+
+
+def check_symmetric(matrix: Array, name: str, tolerance: float) -> None:
+    """Raise ValueError if the matrix differs from its transpose by more than ``tolerance`` times its largest entry."""
+    largest = float(max(matrix.max(initial=0.0), -matrix.min(initial=0.0)))
+    worst = max((float(np.abs(matrix[part] - matrix[:, part].T).max()) for part in _parts(len(matrix))), default=0.0)
+    if worst > tolerance * largest:
+        raise ValueError(
+            f"{name} is not symmetric: entries (i, j) and (j, i) differ by up to {worst:.3g}, where the largest entry is "
+            f"{largest:.3g}. Symmetrise it, or mend the function that computed it."
+        )
+
+
+def require_psd(smallest: float, largest: float, name: str, tolerance: float) -> None:
+    """Raise ValueError if the smallest eigenvalue is below -``tolerance`` times the largest in size."""
+    if smallest < -tolerance * max(abs(smallest), abs(largest)):
+        raise ValueError(
+            f"{name} is not positive semi-definite: its smallest eigenvalue is {smallest:.3g}, its largest {largest:.3g} "
+            f"(allowed: {-tolerance * abs(largest):.2g}). Use a kernel that is one (distances are none), or add at least "
+            f"{-smallest:.3g} to its diagonal if that is acceptable for the problem."
+        )
+
+
+def psd_tolerance(dtype: np.dtype[Any]) -> float:
+    """The negative eigenvalue, relative to the largest, that round-off of entries of this dtype may cause."""
+    return float(np.sqrt(np.finfo(dtype if dtype.kind == "f" else np.float64).eps))
+
+
+def _parts(size: int, block: int = 1024) -> list[slice]:
+    return [slice(start, start + block) for start in range(0, size, block)]

@@ -22,3 +22,23 @@ def whole(path: str | os.PathLike[str]) -> Iterator[Path]:
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write a file that nobody ever sees half of, not even after a power loss."""
+    with whole(path) as partial, partial.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def obstacle(path: str | os.PathLike[str]) -> str | None:
+    """Why no file could be written there; None if it could."""
+    path = Path(path)
+    if not path.parent.is_dir():
+        return f"there is no folder {path.parent} to write {path.name} to; choose an existing folder."
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        return f"nothing may be written to the folder {path.parent}; choose another for {path.name}."
+    if path.exists() and not path.is_file():
+        return f"{path} is {'a folder' if path.is_dir() else 'no ordinary file'}; choose another name."
+    return None

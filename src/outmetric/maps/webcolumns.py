@@ -55,18 +55,32 @@ def web_column(name: str, column: Any, rows: int, *, is_label: bool = False) -> 
     if isinstance(categories, Iterable):
         return _text(name, list(column), {str(value): place for place, value in enumerate(categories)})
     values = _typed(given) if given.dtype.kind == "O" else given
-    kind = values.dtype.kind
-    if kind == "M":
-        since = values.astype("datetime64[ms]").astype(np.int64)
-        return WebColumn(name, "date", np.where(np.isnat(values), np.nan, since))
-    if kind == "m":
-        return WebColumn(f"{name} (seconds)", "number", values / np.timedelta64(1, "s"))
-    if kind == "f" and not (is_label and np.array_equal(values, np.round(values), equal_nan=True)):
-        return WebColumn(name, "number", values.astype(np.float32 if values.itemsize < 8 else np.float64))
-    if kind in "iu" and not is_label and max(-int(values.min()), int(values.max())) <= LARGEST_WHOLE:
-        smallest = np.result_type(np.min_scalar_type(values.min()), np.min_scalar_type(values.max()))
-        return WebColumn(name, "number", values.astype(smallest if smallest.itemsize < 8 else np.float64))
+    held = content(values)
+    if held == "date":
+        return _dates(name, values)
+    if held == "number" and not (is_label and np.array_equal(values, np.round(values), equal_nan=True)):
+        numbers = _shortest(values)
+        if numbers is not None:
+            return WebColumn(name, "number", numbers)
     return _text(name, given.tolist())
+
+
+def _dates(name: str, values: Array) -> WebColumn:
+    if values.dtype.kind == "m":
+        return WebColumn(f"{name} (seconds)", "number", values / np.timedelta64(1, "s"))
+    since = values.astype("datetime64[ms]").astype(np.int64)
+    return WebColumn(name, "date", np.where(np.isnat(values), np.nan, since))
+
+
+def _shortest(values: Array) -> Array | None:
+    """The numbers in as few bytes as they need; None if a browser cannot tell them apart."""
+    if values.dtype.kind == "f":
+        return values.astype(np.float32 if values.itemsize < 8 else np.float64)
+    least, largest = values.min(), values.max()
+    if max(-int(least), int(largest)) > LARGEST_WHOLE:
+        return None
+    smallest = np.result_type(np.min_scalar_type(least), np.min_scalar_type(largest))
+    return values.astype(smallest if smallest.itemsize < 8 else np.float64)
 
 
 def _values(column: Any) -> Array:
@@ -79,7 +93,10 @@ def _values(column: Any) -> Array:
 
 
 def _typed(values: Array) -> Array:
-    """Objects as an array of dates or of numbers, if all but the gaps are such; otherwise as they are."""
+    """Objects as an array of dates or of numbers, if all but the gaps are such; otherwise as they are.
+
+    By the values, since a page shows what `check_columns` would refuse, and also columns of polars and plain lists.
+    """
     items = [None if _is_missing(value) else value for value in values]
     kinds = {type(value) for value in items if value is not None}
     if kinds and all(issubclass(kind, datetime.date | np.datetime64) for kind in kinds):

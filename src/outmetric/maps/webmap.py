@@ -6,7 +6,6 @@ import base64
 import hashlib
 import html
 import json
-import os
 import string
 from dataclasses import dataclass, field
 from importlib import resources
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_array
 
-from outmetric.foundation import Array
+from outmetric.foundation import Array, obstacle, write_whole
 from outmetric.maps.canvas import COLOURS
 from outmetric.maps.webcolumns import packed, table_columns, web_column
 
@@ -32,15 +31,10 @@ class InteractiveMap:
     def write(self, path: Path | str) -> Path:
         """Write the page to a file, whole or not at all."""
         path = Path(path)
-        if not path.parent.is_dir():
-            raise ValueError(f"there is no folder {path.parent} to write {path.name} to.")
-        partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-        try:
-            # No other line ends: the policy holds hashes of the scripts. Half a surrogate pair in the title becomes a reference.
-            partial.write_text(self.html, encoding="utf-8", errors="xmlcharrefreplace", newline="\n")
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
+        if trouble := obstacle(path):
+            raise ValueError(trouble)
+        # Bytes: other line ends would not fit the hashes of the scripts. Half a surrogate pair in the title becomes a reference.
+        write_whole(path, self.html.encode("utf-8", errors="xmlcharrefreplace"))
         return path
 
     def _repr_html_(self) -> str:

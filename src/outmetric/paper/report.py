@@ -19,6 +19,7 @@ import numpy as np
 
 from outmetric import plots
 from outmetric.datasets import DataError
+from outmetric.foundation import write_whole
 from outmetric.paper import protocol, runner
 from outmetric.paper.claims import OURS, judge, judge_maps
 from outmetric.paper.maps import plane_maps
@@ -138,7 +139,7 @@ def write(
         (target / "report.md", document.markdown().encode()),
         (target / "report.html", document.page().encode()),
     ]:
-        runner.write_whole(path, content)
+        write_whole(path, content)
     return Written(target / "report.html", tuple(pictures), summary)
 
 

@@ -27,6 +27,7 @@ import joblib
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from outmetric.foundation import write_whole
 from outmetric.paper import protocol
 from outmetric.paper.protocol import Split, Trial
 
@@ -194,19 +195,6 @@ def _workers(dask: str | None, jobs: int) -> Iterator[dict[str, Any]]:
     client: Any = Client
     with client(dask), joblib.parallel_config(backend="dask"):
         yield {"n_jobs": -1, "batch_size": 1}
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write under another name and rename: nobody ever sees half a file, not even after a power loss."""
-    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    try:
-        with part.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def write_table(results: Iterable[TrialResult], path: str | os.PathLike[str]) -> None:

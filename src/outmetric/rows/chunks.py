@@ -1,4 +1,4 @@
-"""Dask arrays and data frames: statistics of chunks by a tree of sums, and a lazy `transform`. Dask is imported here only."""
+"""Dask arrays and data frames: statistics of chunks by a tree of sums, and a lazy `transform`."""
 
 from __future__ import annotations
 

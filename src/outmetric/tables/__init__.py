@@ -1,7 +1,13 @@
 """People's own tables in files: read, written, and models of them."""
 
-from outmetric.columns import Columns, TableError, align, check_columns
+from outmetric.columns import Columns, Remedy, TableError, align, check_columns
+
+# Formats enter themselves into the registry.
+from outmetric.tables import arff as arff
+from outmetric.tables import binary as binary
+from outmetric.tables import text as text
 from outmetric.tables.blocks import TableFile
+from outmetric.tables.formats import ReadOptions, TableFormat, register
 from outmetric.tables.models import Outcome, TableModel, fit_table
 from outmetric.tables.reading import read_table
 from outmetric.tables.writing import check_output, write_blocks, write_table
@@ -9,14 +15,18 @@ from outmetric.tables.writing import check_output, write_blocks, write_table
 __all__ = [
     "Columns",
     "Outcome",
+    "ReadOptions",
+    "Remedy",
     "TableError",
     "TableFile",
+    "TableFormat",
     "TableModel",
     "align",
     "check_columns",
     "check_output",
     "fit_table",
     "read_table",
+    "register",
     "write_blocks",
     "write_table",
 ]

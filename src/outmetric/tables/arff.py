@@ -15,6 +15,7 @@ import numpy as np
 
 from outmetric.columns import TableError, shown
 from outmetric.foundation import Array
+from outmetric.tables.formats import ReadOptions, TableFormat, register
 from outmetric.tables.sources import arrow_package, check_names, check_room
 from outmetric.tables.text import lines
 
@@ -45,12 +46,12 @@ class Attribute:
         return self.values[0] if self.values else "0"
 
 
-def is_arff(text: str) -> bool:
+def _is_arff(text: str) -> bool:
     """Whether the first line that is no comment declares a relation."""
     return next((line for _, line in _lines(text)), "").lower().startswith("@relation")
 
 
-def read_arff(text: str, name: str) -> Any:
+def _read_arff(text: str, name: str, options: ReadOptions) -> Any:
     """A DataFrame from ARFF; a question mark without quotes is a missing value."""
     arrow_package()
     import pandas as pd
@@ -186,3 +187,6 @@ def _column(cells: list[str | None], attribute: Attribute, places: list[str]) ->
         if wrong is not None:
             raise TableError(f"{places[wrong]}: {shown([cells[wrong]])} is no declared value of {shown([attribute.name])}.")
     return np.array(cells, dtype=object)
+
+
+register(TableFormat("arff", (".arff",), _read_arff, is_text=True, is_content=_is_arff))

@@ -7,7 +7,7 @@ import math
 import re
 import struct
 import zipfile
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,14 @@ from numpy.lib import format as npy
 
 from outmetric.columns import TableError, shown
 from outmetric.foundation import Array
+from outmetric.tables.formats import ReadOptions, TableFormat, register
 from outmetric.tables.sources import arrow_package, check_names, check_room
 
 # The rows of a pandas table that has other labels for them than numbers.
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 
 
-def read_parquet(data: bytes, name: str) -> Any:
+def _read_parquet(data: bytes, name: str, options: ReadOptions) -> Any:
     """A DataFrame from Parquet."""
     arrow = arrow_package()
     import pyarrow.parquet
@@ -36,7 +37,7 @@ def read_parquet(data: bytes, name: str) -> Any:
     return _frame(file.read(use_threads=False), name, encoded=texts)
 
 
-def read_feather(data: bytes, name: str) -> Any:
+def _read_feather(data: bytes, name: str, options: ReadOptions) -> Any:
     """A DataFrame from Arrow's format of files (Feather) or streams."""
     arrow = arrow_package()
     buffer = arrow.BufferReader(data)
@@ -85,7 +86,7 @@ def _unpacked_size(data: bytes) -> float:
     return total
 
 
-def read_npz(data: bytes, name: str) -> Any:
+def _read_npz(data: bytes, name: str, options: ReadOptions) -> Any:
     """A DataFrame from arrays: the columns of X with the names feature_names, and each array of one dimension."""
     arrow_package()
     import pandas as pd
@@ -155,3 +156,35 @@ def _arrays(data: bytes, name: str) -> dict[str, Array]:
                 array = npy.read_array(stream, allow_pickle=False)
             arrays[title] = array.astype(array.dtype.newbyteorder("="), copy=False)
     return arrays
+
+
+def _parquet_writer(sink: Any, schema: Any) -> Any:
+    arrow_package()
+    import pyarrow.parquet
+
+    return pyarrow.parquet.ParquetWriter(sink, schema)
+
+
+def _feather_writer(sink: Any, schema: Any) -> Any:
+    return arrow_package().ipc.new_file(sink, schema)
+
+
+def _holds_arrays(members: Sequence[str]) -> bool:
+    return bool(members) and all(member.endswith(".npy") for member in members)
+
+
+register(
+    TableFormat(
+        "parquet", (".parquet", ".pq"), _read_parquet, writer=_parquet_writer, magic=((b"PAR1", b"PAR1"),), in_blocks="parquet"
+    )
+)
+register(
+    TableFormat(
+        "feather",
+        (".feather", ".arrow"),
+        _read_feather,
+        writer=_feather_writer,
+        magic=((b"ARROW1\0\0", b"ARROW1"), (b"\xff\xff\xff\xff", b"")),
+    )
+)
+register(TableFormat("npz", (".npz",), _read_npz, is_archive=_holds_arrays))

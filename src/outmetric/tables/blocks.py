@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from outmetric.columns import TableError
+from outmetric.columns import TableError, content
 from outmetric.foundation import Array
+from outmetric.tables.formats import TableFormat, by_suffix, known_suffixes
 from outmetric.tables.sources import arrow_package, check_names
 
 # Rows read at once.
 ROWS = 2**16
-FORMATS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,11 +44,15 @@ class TableFile:
         features = [name for name in schema.names if name != target and name not in leave_out]
         if not features:
             raise TableError(f"{path} has no columns beside {target!r}.")
-        types = arrow_package().types
-        wrong = [name for name in features if not (types.is_integer(kind := schema.field(name).type) or types.is_floating(kind))]
+        wrong = [name for name in features if content(schema.field(name).type) != "number"]
         if wrong:
             raise TableError(f"{path}: not numbers: {', '.join(wrong[:20])}. Encode these columns, or leave them out.")
         return cls(path, target, tuple(features))
+
+    @property
+    def format(self) -> TableFormat:
+        """What the file is."""
+        return _format(self.path)
 
     def blocks(self) -> Iterator[tuple[Array, Array]]:
         """(X, y) for some rows at a time."""
@@ -100,14 +104,14 @@ def _dataset(path: Path) -> Any:
     if not path.exists():
         raise TableError(f"there is no file {path}.")
     try:
-        return pyarrow.dataset.dataset(str(path), format=_format(path))
+        return pyarrow.dataset.dataset(str(path), format=_format(path).in_blocks)
     except (arrow.lib.ArrowException, OSError, ValueError) as error:
         raise TableError(f"{path} cannot be read: {error}") from error
 
 
-def _format(path: Path) -> str:
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    found = next((FORMATS[suffix] for suffix in reversed(suffixes[-2:]) if suffix in FORMATS), None)
-    if found is None:
-        raise TableError(f"{path}: only {', '.join(FORMATS)} files are known here (CSV also compressed, .csv.gz).")
-    return found
+def _format(path: Path) -> TableFormat:
+    for suffix in reversed(path.suffixes[-2:]):
+        found = by_suffix(suffix)
+        if found is not None and found.in_blocks is not None:
+            return found
+    raise TableError(f"{path}: only {known_suffixes('in_blocks')} files are known here (CSV also compressed, .csv.gz).")

@@ -16,7 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from outmetric.choosing import FINE, MetricClassifier, MetricSearchCV
-from outmetric.columns import Columns, TableError, align, table_encoder
+from outmetric.columns import Columns, Remedy, TableError, align, table_encoder
 from outmetric.estimators import FixedKernelMetric, LearnedKernelMetric, listed
 from outmetric.foundation import Array, Tell, storable
 from outmetric.rows import EXACT_SEARCHED, LANDMARKS
@@ -24,7 +24,7 @@ from outmetric.rows import EXACT_SEARCHED, LANDMARKS
 Kind = Literal["auto", "fixed", "learned"]
 METRICS: Mapping[str, Any] = {"auto": LearnedKernelMetric, "fixed": FixedKernelMetric, "learned": LearnedKernelMetric}
 NEIGHBOURS = (1, 3, 5, 9, 15, 25)
-# What --tune tries; what is set by hand is left alone.
+# What tuning tries; what is set by hand is left alone.
 GRIDS = {"fixed": {**FINE, "metric_ridge": [0.3, 3.0]}, "learned": FINE}
 # For real targets, which need a fit for each candidate and fold.
 REAL_GRID = {
@@ -86,6 +86,11 @@ class TableModel:
         if not self.columns.classes:
             raise TableError(f"the target {self.columns.target} is a number; it has no probabilities.")
         return np.asarray(self.estimator.predict_proba(align(frame, self.columns, source=source)))
+
+    def classify(self, frame: Any, source: str = "the table") -> tuple[Array, Array]:
+        """What `predict` and `predict_proba` give, computed once: the class with the largest probability, of several the first."""
+        probabilities = self.predict_proba(frame, source)
+        return np.asarray(self.estimator.classes_[probabilities.argmax(axis=1)]), probabilities
 
     @property
     def classes(self) -> Array | None:
@@ -200,7 +205,8 @@ def fit_table(
     tell = tell or (lambda done, total, text: None)
     if kind == "auto" and columns.classes:
         if settings or tune:
-            raise TableError("the automatic model chooses all settings itself; for --tune and --set take --model learned or fixed.")
+            advice = "to tune or set them, take the learned or the fixed model"
+            raise TableError(f"the automatic model chooses all settings itself; {advice}.", Remedy("model"))
         search: Any = MetricClassifier(time_budget=time_budget, random_state=seed, n_jobs=n_jobs, verbose=tell)
         interrupted = _fit(search, X, y, tell, keep_best)
         estimator, mapping, score = search.set_params(verbose=False), search, search.best_score_

@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from outmetric.columns import TableError
-from outmetric.tables.arff import is_arff, read_arff
-from outmetric.tables.binary import read_feather, read_npz, read_parquet
-from outmetric.tables.sources import arrow_package, load, told
-from outmetric.tables.text import decode, read_csv
+from outmetric.tables.formats import ReadOptions, by_content
+from outmetric.tables.sources import arrow_package, as_table_error, load
+from outmetric.tables.text import CSV, decode
 
 MISSING = ("NA", "N/A", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "?")
-BINARY = {"parquet": read_parquet, "feather": read_feather, "npz": read_npz}
 
 
 def read_table(
@@ -30,8 +28,8 @@ def read_table(
     Parameters
     ----------
     source : path, or "-" for standard input
-        CSV with a header (.csv, .txt, .tsv), ARFF, Parquet, Feather or .npz, by the suffix; without one, and from standard input,
-        by the content. Text may be packed: .gz, .bz2, .xz, .zst, or .zip with one file in it.
+        CSV with a header (.csv, .txt, .tsv), ARFF, Parquet, Feather or .npz, or what was added by `register`, by the suffix;
+        without one, and from standard input, by the content. Text may be packed: .gz, .bz2, .xz, .zst, or .zip with one file in it.
     encoding : str, optional
         Of text. Default: UTF-8, or what a byte order mark says.
     delimiter : str, optional
@@ -71,17 +69,13 @@ def read_table(
     arrow_package()
     _check_marks(delimiter, decimal)
     found = load(source)
-    with told(found.name):
-        if found.kind in BINARY:
-            frame = BINARY[found.kind](found.data, found.name)
-        else:
+    options = ReadOptions(delimiter, decimal, missing, as_text)
+    with as_table_error(found.name):
+        if found.format is None or found.format.is_text:
             text = decode(found.data, found.name, encoding)
-            if found.kind == "arff" or (found.kind == "text" and is_arff(text)):
-                frame = read_arff(text, found.name)
-            else:
-                delimiter = delimiter or ("\t" if found.kind == "tsv" else None)
-                options: dict[str, Any] = {"delimiter": delimiter, "decimal": decimal, "missing": missing, "as_text": as_text}
-                frame = read_csv(text, found.name, **options)
+            frame = (found.format or by_content(text) or CSV).read(text, found.name, options)
+        else:
+            frame = found.format.read(found.data, found.name, options)
     if not len(frame.columns):
         raise TableError(f"{found.name} has no columns.")
     return frame

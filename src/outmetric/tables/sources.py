@@ -16,18 +16,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from outmetric.columns import TableError, shown
-from outmetric.foundation import memory
+from outmetric.columns import Remedy, TableError, shown
+from outmetric.foundation import available_memory
+from outmetric.tables.formats import TableFormat, by_magic, by_members, by_suffix, known_suffixes
 
 # What is read takes this many times its size at least, until it is a table.
 TIMES = 4
 # Where the system does not say how much memory is left.
 USUAL_MEMORY = 2.0**33
 BLOCK = 2**20
-TEXTS = {".csv": "csv", ".tsv": "tsv", ".txt": "csv", ".arff": "arff"}
-BINARY = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "feather", ".npz": "npz"}
-KINDS = {**TEXTS, **BINARY}
-# How packed files begin, and how binary tables begin and end; the header of a table in text does not look like that.
+# How packed files begin; the header of a table in text does not look like that.
 PACKINGS = {
     ".gz": rb"\x1f\x8b",
     ".bz2": rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)",
@@ -35,15 +33,14 @@ PACKINGS = {
     ".zst": rb"\x28\xb5\x2f\xfd",
     ".zip": rb"PK\x03\x04",
 }
-MAGIC = {b"PAR1": ("parquet", b"PAR1"), b"ARROW1\0\0": ("feather", b"ARROW1"), b"\xff\xff\xff\xff": ("feather", b"")}
 
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """The unpacked bytes of a table, what is known of their format ("text": nothing more), and a name for messages."""
+    """The unpacked bytes of a table, a name for messages, and the format (None: some text)."""
 
     name: str
-    kind: str
+    format: TableFormat | None
     data: bytes
 
 
@@ -52,8 +49,8 @@ def load(source: Path | str) -> Source:
     piped = str(source) == "-"
     name = "standard input" if piped else str(source)
     suffixes = [] if piped else [suffix.lower() for suffix in Path(source).suffixes]
-    kind, packing = _formats(name, suffixes)
-    with told(name):
+    known, packing = _named(name, suffixes)
+    with as_table_error(name):
         with nullcontext(_standard_input()) if piped else Path(source).open("rb") as stream:
             data = _bounded(stream, name)
         if not data:
@@ -62,18 +59,17 @@ def load(source: Path | str) -> Source:
             raise TableError(f"{name} ends with {packing}, but its content does not begin like that; rename it or pack it again.")
         packing = next((suffix for suffix, begin in PACKINGS.items() if re.match(begin, data)), None)
         if packing == ".zip":
-            member, data = _unzip(data, name, kind)
-            kind = kind or _formats(name, [suffix.lower() for suffix in Path(member).suffixes])[0]
+            known, data = _unzip(data, name, known)
         elif packing is not None:
             data = _bounded(_unpacked(data, packing), name)
-    found = next((name for begin, (name, end) in MAGIC.items() if data.startswith(begin) and data.endswith(end)), None)
-    if found and kind not in (None, found):
-        raise TableError(f"{name} is named like {kind}, but its content is {found}; rename it.")
-    return Source(name, kind or found or "text", data)
+    found = by_magic(data)
+    if found and known not in (None, found):
+        raise TableError(f"{name} is named like {known.name}, but its content is {found.name}; rename it.")
+    return Source(name, known or found, data)
 
 
 @contextmanager
-def told(name: str, trouble: str = "cannot be read") -> Iterator[None]:
+def as_table_error(name: str, trouble: str = "cannot be read") -> Iterator[None]:
     """Turn what libraries raise over damaged or hostile files, which has no common type, into a TableError."""
     try:
         yield
@@ -84,8 +80,8 @@ def told(name: str, trouble: str = "cannot be read") -> Iterator[None]:
     except MemoryError as error:
         raise TableError(f"{name} {trouble}: memory does not suffice.") from error
     except Exception as error:
-        told_by = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        reason = told_by.partition("\n")[0] or type(error).__name__
+        message = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        reason = message.partition("\n")[0] or type(error).__name__
         raise TableError(f"{name} {trouble}: {reason[:300]}") from error
 
 
@@ -95,7 +91,8 @@ def check_room(n_bytes: float, name: str) -> None:
     if n_bytes > room:
         raise TableError(
             f"{name} takes {n_bytes / 1e6:.3g} MB of memory or more to read; {room / 1e6:.3g} MB are left. Take fewer rows or "
-            "columns, or `outmetric embed`, which reads in blocks."
+            "columns, or read it in blocks.",
+            Remedy("blocks"),
         )
 
 
@@ -116,18 +113,16 @@ def arrow_package() -> Any:
     return pyarrow
 
 
-def _formats(name: str, suffixes: list[str]) -> tuple[str | None, str | None]:
+def _named(name: str, suffixes: list[str]) -> tuple[TableFormat | None, str | None]:
     """(format, packing) by suffix; None where the content must tell."""
     packing = suffixes.pop() if suffixes and suffixes[-1] in PACKINGS else None
     if not suffixes:
         return None, packing
-    if suffixes[-1] in KINDS:
-        return KINDS[suffixes[-1]], packing
-    if packing is not None:  # such as results.2024.gz
-        return None, packing
-    raise TableError(
-        f"{name}: known are {', '.join(KINDS)}; those of text also with {', '.join(PACKINGS)}. Save it as one of these."
-    )
+    known = by_suffix(suffixes[-1])
+    if known is not None or packing is not None:  # such as results.2024.gz
+        return known, packing
+    packings = ", ".join(PACKINGS)
+    raise TableError(f"{name}: known are {known_suffixes()}; those of text also with {packings}. Save it as one of these.")
 
 
 def _standard_input() -> Any:
@@ -137,7 +132,7 @@ def _standard_input() -> Any:
 
 
 def _room() -> float:
-    available = memory.available_memory()
+    available = available_memory()
     return USUAL_MEMORY if available is None else available
 
 
@@ -159,13 +154,15 @@ def _unpacked(data: bytes, packing: str) -> Any:
     return opened[packing](io.BytesIO(data))
 
 
-def _unzip(data: bytes, name: str, kind: str | None) -> tuple[str, bytes]:
-    """Name and content of the one file in an archive; NumPy's own archives stay as they are."""
+def _unzip(data: bytes, name: str, known: TableFormat | None) -> tuple[TableFormat | None, bytes]:
+    """Format and content of the one file in an archive; formats that are archives themselves stay as they are."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = [entry for entry in archive.namelist() if not entry.endswith("/") and not entry.startswith("__MACOSX/")]
-        if kind == "npz" or (kind is None and members and all(entry.endswith(".npy") for entry in members)):
-            return "arrays.npz", data
+        own = by_members(members) if known is None else known
+        if own is not None and own.is_archive is not None:
+            return own, data
         if len(members) != 1:
             raise TableError(f"{name} is an archive of {len(members)} files ({shown(members)}); unpack it and give one of them.")
         with archive.open(members[0]) as stream:
-            return members[0], _bounded(stream, name)
+            content = _bounded(stream, name)
+        return known or _named(name, [suffix.lower() for suffix in Path(members[0]).suffixes])[0], content

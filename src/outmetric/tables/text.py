@@ -5,13 +5,15 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from outmetric.columns import TableError, shown
-from outmetric.tables.sources import TIMES, arrow_package, check_names, check_room, told
+from outmetric.columns import Remedy, TableError, shown
+from outmetric.tables.formats import ReadOptions, TableFormat, register
+from outmetric.tables.sources import TIMES, arrow_package, as_table_error, check_names, check_room
 
 DELIMITERS = (",", ";", "\t")
 # Rows by which the delimiter is told.
@@ -43,7 +45,8 @@ def decode(data: bytes, name: str, encoding: str | None = None) -> str:
         line = data.count(b"\n", 0, error.start) + 1
         raise TableError(
             f"{name}, line {line}: the byte 0x{data[error.start]:02x} (byte {error.start + 1} of the file) is not "
-            f"{(encoding or marked).upper()}. Save the table as UTF-8, or say its encoding (--encoding), such as latin-1 or cp1252."
+            f"{(encoding or marked).upper()}. Save the table as UTF-8, or say its encoding, such as latin-1 or cp1252.",
+            Remedy("encoding"),
         ) from error
     if (place := text.find("\0")) >= 0:
         raise TableError(
@@ -55,21 +58,12 @@ def decode(data: bytes, name: str, encoding: str | None = None) -> str:
     return text
 
 
-def read_csv(
-    text: str,
-    name: str,
-    *,
-    delimiter: str | None = None,
-    decimal: str | None = None,
-    missing: Collection[str] = (),
-    as_text: Collection[str] = (),
-) -> Any:
+def _read_csv(text: str, name: str, options: ReadOptions) -> Any:
     """A DataFrame from text with delimiters; see `outmetric.tables.read_table`."""
     arrow = arrow_package()
     import pyarrow.compute as pc
 
-    if delimiter is None:
-        delimiter = _delimiter(text)
+    delimiter = options.delimiter or _delimiter(text)
     header = [cell.strip() for cell in next(_rows(text, delimiter), (0, []))[1]]
     if not header:
         raise TableError(f"{name}: its first line must name the columns, but has a cell too long for that.")
@@ -78,16 +72,16 @@ def read_csv(
     check_names(names, name)
     n_cells = text.count(delimiter) + text.count("\n") + text.count("\r")
     check_room(float(TIMES) * len(text) + CELL_SIZE * n_cells + COLUMN_SIZE * len(names), name)
-    cells = _cells(text, name, delimiter, len(names), missing)
-    words = arrow.array(sorted({"", *missing}))
-    as_text = set(as_text)
+    cells = _cells(text, name, delimiter, len(names), options.missing)
+    words = arrow.array(sorted({"", *options.missing}))
+    as_text = set(options.as_text)
 
     def numbers(mark: str) -> list[Any]:
         pairs = zip(names, cells, strict=True)
         return [None if title in as_text else _numbers(column, mark, words) for title, column in pairs]
 
-    columns = numbers(decimal or ".")
-    if decimal is None and delimiter != "," and _has_decimal_commas(cells, columns):
+    columns = numbers(options.decimal or ".")
+    if options.decimal is None and delimiter != "," and _has_decimal_commas(cells, columns):
         columns = numbers(",")
     check_room(float(TEXT_SIZE) * len(cells[0]) * sum(found is None for found in columns), name)
     kept = {}
@@ -146,7 +140,7 @@ def _cells(text: str, name: str, delimiter: str, width: int, missing: Collection
     places = [str(place) for place in range(width)]
     # A quote that is never closed would swallow the rest; then this last row is not found again.
     data = f"{text}\n{delimiter.join([LAST] * width)}".encode()
-    with told(name):
+    with as_table_error(name):
         try:
             table = pyarrow.csv.read_csv(
                 arrow.BufferReader(data),
@@ -223,3 +217,24 @@ def _is_row_number(column: Any) -> bool:
     import pyarrow.compute as pc
 
     return bool(column.type == "int64" and not column.null_count and pc.count_distinct(column).as_py() == len(column))
+
+
+def _read_tsv(text: str, name: str, options: ReadOptions) -> Any:
+    return _read_csv(text, name, replace(options, delimiter=options.delimiter or "\t"))
+
+
+def _csv_writer(sink: Any, schema: Any, delimiter: str = ",") -> Any:
+    arrow_package()
+    import pyarrow.csv
+
+    return pyarrow.csv.CSVWriter(sink, schema, write_options=pyarrow.csv.WriteOptions(delimiter=delimiter))
+
+
+def _tsv_writer(sink: Any, schema: Any) -> Any:
+    return _csv_writer(sink, schema, delimiter="\t")
+
+
+CSV = TableFormat("csv", (".csv",), _read_csv, is_text=True, writer=_csv_writer, in_blocks="csv")
+register(CSV)
+register(TableFormat("tsv", (".tsv",), _read_tsv, is_text=True, writer=_tsv_writer))
+register(TableFormat("txt", (".txt",), _read_csv, is_text=True))

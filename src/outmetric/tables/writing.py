@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
-import os
 import sys
-import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
@@ -14,10 +12,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from outmetric.columns import TableError
-from outmetric.tables.sources import arrow_package, check_names, told
+from outmetric.foundation import obstacle, whole
+from outmetric.tables.formats import TableFormat, by_suffix, known_suffixes
+from outmetric.tables.sources import arrow_package, as_table_error, check_names
+from outmetric.tables.text import CSV
 
-WRITTEN = {".csv": "csv", ".tsv": "tsv", ".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "feather"}
-TEXTS = ("csv", "tsv")
 # A spreadsheet takes a cell that begins so for a formula (OWASP: CSV injection), unless it is a plain number. The last four are
 # wide forms of the first.
 FORMULA = r"^[=+\-@\t\r\n\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}]"
@@ -30,12 +29,8 @@ def check_output(destination: Path | str) -> None:
         return
     path = Path(destination)
     _format(path)
-    if not path.parent.is_dir():
-        raise TableError(f"there is no folder {path.parent} to write {path.name} to.")
-    if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise TableError(f"nothing may be written to the folder {path.parent}; choose another for {path.name}.")
-    if path.exists() and not path.is_file():
-        raise TableError(f"{path} is {'a folder' if path.is_dir() else 'no ordinary file'}; choose another name.")
+    if trouble := obstacle(path):
+        raise TableError(trouble)
 
 
 def write_table(table: Any, destination: Path | str) -> int:
@@ -78,19 +73,21 @@ def write_blocks(destination: Path | str, names: Sequence[str], blocks: Iterable
     arrow_package()
     check_output(destination)
     check_names(names, "the table to be written")
-    kind, label = ("csv", "standard output") if str(destination) == "-" else (_format(Path(destination)), str(destination))
+    path = None if str(destination) == "-" else Path(destination)
+    table_format = CSV if path is None else _format(path)
+    label = "standard output" if path is None else str(path)
     blocks = iter(blocks)
     first = next(blocks, None)
     if first is None:
         return 0
     rows, writer = 0, cast(Any, None)
     try:
-        with _sink(destination) as sink:
+        with _sink(path) as sink:
             try:
                 for block in chain([first], blocks):
-                    with told(label, "cannot be written"):
-                        batch = _batch(names, block, in_text=kind in TEXTS)
-                        writer = writer or _writer(kind, sink, batch.schema)
+                    with as_table_error(label, "cannot be written"):
+                        batch = _batch(names, block, in_text=table_format.is_text)
+                        writer = writer or _writer(table_format, sink, batch.schema)
                         writer.write_table(batch)
                     rows += batch.num_rows
             except BaseException:
@@ -106,39 +103,26 @@ def write_blocks(destination: Path | str, names: Sequence[str], blocks: Iterable
 
 
 @contextmanager
-def _sink(destination: Path | str) -> Iterator[Any]:
-    """A stream whose content gets to its destination when all of it has been written."""
-    if str(destination) == "-":
+def _sink(path: Path | None) -> Iterator[Any]:
+    """A stream whose content gets to its file, or to standard output, when all of it has been written."""
+    if path is None:
         memory = io.BytesIO()
         yield memory
         sys.stdout.flush()
         sys.stdout.buffer.write(memory.getbuffer())
         sys.stdout.buffer.flush()
         return
-    path = Path(destination).resolve()  # a link stays one
-    partial = path.with_name(f".{uuid.uuid4().hex}.part")
-    try:
-        with partial.open("xb") as file:
-            if path.suffix.lower() == ".gz":
-                with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
-                    yield packed
-            else:
-                yield file
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with whole(path) as partial, partial.open("xb") as file:
+        if path.suffix.lower() == ".gz":
+            with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
+                yield packed
+        else:
+            yield file
 
 
-def _writer(kind: str, sink: Any, schema: Any) -> Any:
-    arrow = arrow_package()
-    import pyarrow.csv
-    import pyarrow.parquet
-
-    if kind == "parquet":
-        return pyarrow.parquet.ParquetWriter(sink, schema)
-    if kind == "feather":
-        return arrow.ipc.new_file(sink, schema)
-    return pyarrow.csv.CSVWriter(sink, schema, write_options=pyarrow.csv.WriteOptions(delimiter="\t" if kind == "tsv" else ","))
+def _writer(table_format: TableFormat, sink: Any, schema: Any) -> Any:
+    assert table_format.writer is not None, "checked before"
+    return table_format.writer(sink, schema)
 
 
 def _batch(names: Sequence[str], block: Sequence[Any], in_text: bool) -> Any:
@@ -167,10 +151,11 @@ def _harmless(column: Any) -> Any:
     return pc.if_else(formula, pc.binary_join_element_wise(apostrophe, column, nothing), column)
 
 
-def _format(path: Path) -> str:
-    suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
+def _format(path: Path) -> TableFormat:
+    suffixes = [suffix.lower() for suffix in path.suffixes]
     packed = suffixes[-1:] == [".gz"]
-    kind = WRITTEN.get(suffixes[-2 if packed else -1]) if len(suffixes) > packed else None
-    if kind is None or (packed and kind not in TEXTS):
-        raise TableError(f"{path}: tables are written to {', '.join(WRITTEN)} files, those of text also with .gz.")
-    return kind
+    plain = suffixes[:-1] if packed else suffixes
+    found = by_suffix(plain[-1]) if plain else None
+    if found is None or found.writer is None or (packed and not found.is_text):
+        raise TableError(f"{path}: tables are written to {known_suffixes('writer')} files, those of text also with .gz.")
+    return found
