@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from outmetric.datasets.sets import DataError, DataSet, Table
-from outmetric.foundation import Array
+from outmetric.foundation import Array, write_whole
 
 UCI = "https://archive.ics.uci.edu/static/public"
 # Seconds to wait for an answer of a server.

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from outmetric.columns import content
 from outmetric.foundation import Array
 
 # Whole numbers beyond this are not exact in a browser.
