@@ -6,6 +6,8 @@ Public names are loaded from their rooms when they are first used, so that the i
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from outmetric import moved
+
 if TYPE_CHECKING:
     from outmetric import baselines as baselines
     from outmetric import columns as columns
@@ -61,6 +63,9 @@ def _load(name: str) -> object:
 
 if not TYPE_CHECKING:  # checkers know the names from above, and that there are no others
     __getattr__ = _load
+
+
+moved.install()
 
 
 def __dir__() -> list[str]:

@@ -300,6 +300,9 @@ class MarginRecord:
     seconds: float
 
 
+Record = MarginRecord  # its name in pickles of version 0.1
+
+
 @dataclass(frozen=True, eq=False)
 class Minimum:
     """The best L found, a lower bound on the objective of any other, and how it was found."""

@@ -3,7 +3,9 @@
 from outmetric.choosing.classifier import FINE, MetricClassifier
 from outmetric.choosing.committee import Candidate, Member
 from outmetric.choosing.comparison import FOLDS, NEIGHBOURS, OURS, RIVALS, Grid, Rival, compare
+from outmetric.choosing.scoring import Scoring
 from outmetric.choosing.search import MetricSearchCV
+from outmetric.choosing.votes import AverageVote
 
 __all__ = [
     "FINE",
@@ -11,11 +13,13 @@ __all__ = [
     "NEIGHBOURS",
     "OURS",
     "RIVALS",
+    "AverageVote",
     "Candidate",
     "Grid",
     "Member",
     "MetricClassifier",
     "MetricSearchCV",
     "Rival",
+    "Scoring",
     "compare",
 ]

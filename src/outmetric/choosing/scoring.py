@@ -58,6 +58,11 @@ class ScoreTable:
         means = self.scores[[index for same in result.indices for index in same]].mean(axis=2)
         return float(np.nanmax(means, initial=-np.inf))
 
+    @property
+    def means(self) -> Array:
+        """The mean score of each row; NaN unless it was scored in all folds."""
+        return np.asarray(self.scores.reshape(len(self.params), -1).mean(axis=1))
+
     def results(self) -> dict[str, Any]:
         """In the format of GridSearchCV."""
         found: dict[str, Any] = {}
@@ -71,16 +76,15 @@ class ScoreTable:
                     column[row] = params[name]
             found[f"param_{name}"] = column
         found["params"] = self.params
-        scores = self.scores.reshape(len(self.params), -1)
+        scores, means = self.scores.reshape(len(self.params), -1), self.means
         found |= {f"split{fold}_test_score": scores[:, fold] for fold in range(scores.shape[1])}
-        means = scores.mean(axis=1)
         found["mean_test_score"], found["std_test_score"] = means, scores.std(axis=1)
         found["rank_test_score"] = rankdata(-np.nan_to_num(means, nan=-np.inf), method="min").astype(np.int32)
         return found
 
-    def best(self, means: Array, simplicity: list[tuple[float, ...]]) -> int:
+    def best(self, simplicity: list[tuple[float, ...]]) -> int:
         """The best candidate; of several equally good ones the simplest (see `MetricSearchCV`)."""
-        equal = np.flatnonzero(means >= np.nanmax(means) - TIE).tolist()
+        equal = np.flatnonzero(self.means >= np.nanmax(self.means) - TIE).tolist()
         counts = self.scores.shape[1]
 
         def order(row: int) -> tuple[float, ...]:
@@ -141,6 +145,10 @@ class Scoring:
         # Kernel by kernel, so that an interrupt leaves whole candidates behind.
         tasks = [task for group in groups for task in tasks_of(group, splits, n_samples, n_classes or 1)]
         return cls(tasks, neighbours, ScoreTable(candidates, neighbours, len(splits)), simplicity)
+
+    def best_index(self) -> int:
+        """The row of the best candidate."""
+        return self.table.best(self.simplicity)
 
     @property
     def n_decompositions(self) -> int:

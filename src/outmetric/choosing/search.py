@@ -225,9 +225,8 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
 
     def _conclude(self, X: Any, y: Array, scoring: Scoring) -> None:
         """Choose the best candidate and fit it on all data."""
-        means = self.cv_results_["mean_test_score"]
-        self.best_index_ = scoring.table.best(means, scoring.simplicity)
-        self.best_score_ = float(means[self.best_index_])
+        self.best_index_ = scoring.best_index()
+        self.best_score_ = float(scoring.table.means[self.best_index_])
         chosen = dict(self.cv_results_["params"][self.best_index_])
         self.n_neighbors_ = int(chosen.pop("n_neighbors"))
         self.best_params_ = chosen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,7 +16,7 @@ from sklearn.neighbors import KNeighborsRegressor, NearestNeighbors
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from outmetric.choosing import FINE, MetricClassifier, MetricSearchCV
+from outmetric.choosing import FINE, AverageVote, MetricClassifier, MetricSearchCV, Scoring
 from outmetric.columns import Columns, Remedy, TableError, align, table_encoder
 from outmetric.estimators import FixedKernelMetric, LearnedKernelMetric, listed
 from outmetric.foundation import Array, Tell, storable
@@ -26,7 +27,7 @@ METRICS: Mapping[str, Any] = {"auto": LearnedKernelMetric, "fixed": FixedKernelM
 NEIGHBOURS = (1, 3, 5, 9, 15, 25)
 # What tuning tries; what is set by hand is left alone.
 GRIDS = {"fixed": {**FINE, "metric_ridge": [0.3, 3.0]}, "learned": FINE}
-# For real targets, which need a fit for each candidate and fold.
+# For real targets, whose settings are compared by the neighbours' averages.
 REAL_GRID = {
     "bandwidth": ["0.5*median", "1*median", "2*median"],
     "regression_weight": [0.03, 0.3, 3.0],
@@ -260,35 +261,30 @@ def _fit_real(
 ) -> tuple[Pipeline, float, bool]:
     """Metric and number of neighbours with the least cross-validated error; its R2; and whether an interrupt ended the search."""
     folds = list(KFold(min(FOLDS, len(X)), shuffle=True, random_state=seed).split(X))
-    counts = [count for count in NEIGHBOURS if count <= min(len(train) for train, _ in folds)]
-    candidates = list(ParameterGrid(grid))
-    errors = np.full((len(candidates), len(counts)), np.inf)
+    targets = y[:, None]  # one column: also whole numbers are real targets
+    scoring = Scoring.plan(pipeline, list(ParameterGrid(grid)), folds, NEIGHBOURS, len(y), dimension=1)
+    done = itertools.count(1)
     interrupted = False
     try:
-        for number, params in enumerate(candidates):
-            tell(number, len(candidates), "settings compared")
-            candidate = clone(pipeline).set_params(**params)
-            errors[number] = np.mean([_errors(candidate, X, y, train, test, counts) for train, test in folds], axis=0)
+        vote = AverageVote(scoring.neighbours, targets)
+        scoring.run(X, targets, vote, n_jobs=None, advance=lambda: tell(next(done), len(scoring.tasks), "kernels and folds scored"))
     except KeyboardInterrupt:
-        if not keep_best or np.isinf(errors).all():
+        if not keep_best or not np.isfinite(scoring.table.means).any():
             raise
         interrupted = True
-    best, place = np.unravel_index(errors.argmin(), errors.shape)
-    score = float(1 - errors[best, place] / y.var())
-    chosen = Pipeline([*clone(pipeline).set_params(**candidates[best]).steps, ("vote", KNeighborsRegressor(counts[place]))])
+    if not np.isfinite(scoring.table.means).any():
+        raise ValueError(f"no setting could be scored; the first failure: {scoring.failures[0]}")
+    best = scoring.best_index()
+    params = dict(scoring.table.params[best])
+    neighbours = params.pop("n_neighbors")
+    score = float(1 + scoring.table.means[best] / y.var())
+    chosen = Pipeline([*clone(pipeline).set_params(**params).steps, ("vote", KNeighborsRegressor(neighbours))])
     try:
-        return chosen.fit(X, y[:, None]), score, interrupted  # one column: also whole numbers are real targets
+        return chosen.fit(X, targets), score, interrupted
     except KeyboardInterrupt:
         if not keep_best:
             raise
-        return chosen.fit(X, y[:, None]), score, True
-
-
-def _errors(pipeline: Pipeline, X: Any, y: Array, train: Array, test: Array, counts: list[int]) -> list[float]:
-    """Mean squared errors of one fold for each number of neighbours."""
-    mapped = pipeline.fit_transform(X.iloc[train], y[train, None])
-    new = pipeline.transform(X.iloc[test])
-    return [float(np.mean((KNeighborsRegressor(k).fit(mapped, y[train]).predict(new) - y[test]) ** 2)) for k in counts]
+        return chosen.fit(X, targets), score, True
 
 
 def _folds(y: Array) -> int:

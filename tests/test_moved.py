@@ -1,0 +1,50 @@
+"""Do pickles and imports of version 0.1 go on working?"""
+
+import importlib
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sklearn
+
+import outmetric
+
+FOUND = pickle.loads((Path(__file__).parent / "reference" / "pickles-0.1.pickle").read_bytes())
+SAME_SCIKIT_LEARN = FOUND.pop("scikit-learn") == sklearn.__version__
+# scikit-learn reads pickles of its own version only.
+FOREIGN = {"search", "classifier"}
+
+
+@pytest.mark.parametrize("name", [name for name in FOUND if SAME_SCIKIT_LEARN or name not in FOREIGN])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.InconsistentVersionWarning")
+def test_pickles_load_and_map_as_before(name):
+    content, data, coordinates = FOUND[name]
+    model = pickle.loads(content)
+    assert type(model).__module__.startswith("outmetric.")
+    np.testing.assert_array_equal(model.transform(data), coordinates)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.transform(data), coordinates)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "now"),
+    [
+        ("models", "LearnedKernelMetric", outmetric.LearnedKernelMetric),
+        ("metric", "OutputMetric", outmetric.OutputMetric),
+        ("scalar", "Scalar", outmetric.kernels.Scalar),
+        ("classifier", "FeatureWeights", outmetric.columns.FeatureWeights),
+        ("webmap", "interactive_map", outmetric.maps.interactive_map),
+        ("tables.columns", "Columns", outmetric.tables.Columns),
+        ("solvers", "Status", outmetric.Status),
+    ],
+)
+def test_names_are_found_where_they_were(module, name, now):
+    assert getattr(importlib.import_module(f"outmetric.{module}"), name) is now
+
+
+def test_what_is_gone_is_told():
+    with pytest.raises(AttributeError, match=r"outmetric\.fitting\._Stream was part of version 0\.1 and is gone"):
+        importlib.import_module("outmetric.fitting")._Stream  # noqa: B018
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("outmetric.nothing")
