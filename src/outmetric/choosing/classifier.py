@@ -142,7 +142,7 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
             self._choose(found, table_encoder(X), _safe_indexing(X, some), labels[some], _folds(labels[some], rng), deadline)
         finally:
             self.candidates_ = sorted(found, key=lambda candidate: -candidate.score)
-        return self._elect(X, labels, began)
+        return self._fit_committee(X, labels, began)
 
     def finish(self, X: Any, y: Any) -> Self:
         """Go on after `fit` was interrupted, with the candidates that were scored until then.
@@ -154,9 +154,9 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
         began = time.perf_counter()
         if hasattr(self, "committee_") or not getattr(self, "candidates_", None):
             raise NotFittedError("there is no interrupted fit with a candidate that was scored: there is nothing to go on from.")
-        return self._elect(*self._check_training(X, y), began)
+        return self._fit_committee(*self._check_training(X, y), began)
 
-    def _elect(self, X: Any, labels: Array, began: float) -> Self:
+    def _fit_committee(self, X: Any, labels: Array, began: float) -> Self:
         """Fit the committee."""
         self.best_score_ = self.candidates_[0].score
         size = COMMITTEE if len(labels) <= MANY_SAMPLES else LARGE_COMMITTEE

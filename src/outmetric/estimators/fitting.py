@@ -291,7 +291,7 @@ def _summarise(settings: Settings, features: Features, points: Any, targets: Tar
     """One pass over the data."""
     if targets.labels is not None and targets.prototypes is not None:
         cells = gather(features, blocks_of(points, targets.labels))
-        summary = ClassSummary.make(np.stack([cells[k] for k in range(len(cells))]), features).towards(targets.prototypes)
+        summary = ClassSummary.make(np.stack([cells[k] for k in range(len(cells))]), features).with_prototypes(targets.prototypes)
     else:
         codes = np.zeros(len(targets.values), dtype=np.intp)
         (moments,) = gather(features, blocks_of(points, codes, targets.values), targets.values.shape[1]).values()
@@ -307,9 +307,9 @@ def fit_statistics(settings: Settings, found: LandmarkMap, statistics: Statistic
     if statistics.classes is not None:
         targets = settings.class_targets(statistics.classes, statistics.n_rows)
         assert targets.prototypes is not None
-        summary = statistics.towards(targets.prototypes)
+        summary = statistics.with_prototypes(targets.prototypes)
     else:
-        summary, offset = statistics.towards_targets(settings.components(statistics.n_rows))
+        summary, offset = statistics.with_targets(settings.components(statistics.n_rows))
         targets = Targets(np.empty((0, len(offset))), offset)
     settings.kernel_for(len(summary.squares))  # raises if outputs and components do not match
     return _fit_summary(settings, found, summary, targets, statistics.n_rows, reason, on_iteration)

@@ -109,7 +109,7 @@ class OutputMetric(Metric):
             cross = self.kernel.cross(X[part], self.points, outputs.shape[1])
             outputs[part] = cross.apply(self.coefficients) + self.offset
 
-        parts = [slice(start, start + block) for start in range(0, len(outputs), block)]
+        parts = [slice(start, start + block) for start in range(0, len(outputs), block)]  # `gen_batches` refuses no rows
         for _ in in_threads(fill, parts) if len(parts) > 1 else map(fill, parts):
             pass
         return outputs

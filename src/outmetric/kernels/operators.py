@@ -10,11 +10,12 @@ A new operator writes ``shape`` and ``apply``.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
+from sklearn.utils import gen_batches
 
 from outmetric.foundation import Array, in_threads
 
@@ -192,7 +193,7 @@ class Scaled(GramOperator):
 
 def row_blocks(rows: Callable[[slice], Array], shape: tuple[int, int], block_rows: int) -> LinearOperator:
     """A matrix that is never held whole: ``rows(part)`` evaluates the rows in ``part``, anew for every product."""
-    parts: Sequence[slice] = [slice(start, start + block_rows) for start in range(0, shape[0], block_rows)]
+    parts = list(gen_batches(shape[0], block_rows))
 
     def multiply(other: Array) -> Array:
         return np.concatenate(list(in_threads(lambda part: rows(part) @ other, parts)))

@@ -68,7 +68,7 @@ class ClassSummary:
     def mean_degree(self) -> float:
         return float(self.counts @ (self.counts - 1) / self.counts.sum())
 
-    def towards(self, prototypes: Array) -> Summary:
+    def with_prototypes(self, prototypes: Array) -> Summary:
         """With a target for each class."""
         squares = (self.counts[:, None] * prototypes).T @ prototypes
         return Summary(self.gram, self.laplacian, self.sums.T @ prototypes, squares, self.mean_degree)

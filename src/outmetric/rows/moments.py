@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
+from sklearn.utils import gen_batches
 
 from outmetric.foundation import Array, in_threads, n_points, require_memory, stack
 from outmetric.kernels import Features
@@ -97,8 +98,7 @@ def collect(blocks: Iterable[Block], row_size: int) -> Iterator[tuple[int, Any, 
 
 def blocks_of(X: Any, codes: Array, extra: Array | None = None, rows: int = 2**16) -> Iterator[Block]:
     """Consecutive rows of data that can be indexed."""
-    for start in range(0, n_points(X), rows):
-        part = slice(start, start + rows)
+    for part in gen_batches(n_points(X), rows):
         yield X[part], codes[part], None if extra is None else extra[part]
 
 
@@ -111,10 +111,9 @@ def similarity_laplacian(features: Features, X: Any, similarity: Any, rows: int 
     n = n_points(X)
     degrees = np.asarray(similarity.sum(axis=1)).ravel()
     sparse = scipy.sparse.issparse(similarity)
-    held = None if sparse else np.concatenate([features.features(X[start : start + rows]) for start in range(0, n, rows)])
+    held = None if sparse else np.concatenate([features.features(X[part]) for part in gen_batches(n, rows)])
     total = np.zeros((features.rank, features.rank))
-    for start in range(0, n, rows):
-        part = slice(start, start + rows)
+    for part in gen_batches(n, rows):
         own = features.features(X[part]) if held is None else held[part]
         total += (degrees[part, None] * own).T @ own
         if held is not None:

@@ -74,11 +74,11 @@ class Statistics:
         width = self.features.width
         return int(np.rint(self.moments[:, width, width].sum()))
 
-    def towards(self, prototypes: Array) -> Summary:
+    def with_prototypes(self, prototypes: Array) -> Summary:
         """For labelled rows, with a target for each class."""
-        return ClassSummary.make(self.moments, self.features).towards(prototypes)
+        return ClassSummary.make(self.moments, self.features).with_prototypes(prototypes)
 
-    def towards_targets(self, n_components: int | None) -> tuple[Summary, Array]:
+    def with_targets(self, n_components: int | None) -> tuple[Summary, Array]:
         """For real targets: centred and taken to their components; and the offset that was taken off. No rows are similar."""
         (moments,) = self.moments
         assert self.shift is not None
