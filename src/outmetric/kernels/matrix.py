@@ -26,9 +26,8 @@ import numpy as np
 from outmetric.foundation import Array, check_finite, check_psd, check_symmetric, n_points, psd_tolerance, storable
 from outmetric.kernels import operators
 from outmetric.kernels.base import ScalarKernel, Takes
-from outmetric.kernels.functions import symmetric_pairs
 from outmetric.kernels.operators import GramOperator
-from outmetric.kernels.scalar import as_scalar
+from outmetric.kernels.scalar import as_scalar, symmetric_pairs
 
 
 @storable(is_kernel=True)

@@ -1,17 +1,18 @@
-"""Scalar kernels as people ask for them: by name, by function on any objects, or precomputed."""
+"""Scalar kernels as people ask for them: by name, by a function of points or of samples, or by their values."""
 
 from __future__ import annotations
 
 import collections.abc
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
 
-from outmetric.foundation import Array, storable
-from outmetric.kernels.base import KERNELS, ScalarKernel, Takes, median_factor
-from outmetric.kernels.functions import function_kernel
+from outmetric.foundation import Array, check_finite, n_points, psd_tolerance, storable
+from outmetric.kernels.base import KERNELS, ScalarKernel, Takes, median_factor, register
 from outmetric.kernels.operators import SampleGram
 
 
@@ -135,3 +136,143 @@ class Scalar(ScalarKernel):
 def as_scalar(kernel: Any) -> ScalarKernel:
     """A scalar kernel from its name or function."""
     return kernel if isinstance(kernel, ScalarKernel) else Scalar(kernel)
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionKernel(ScalarKernel):
+    """A function of two samples that returns all values, such as a string kernel, which has a diagonal and an evaluator, too."""
+
+    function: collections.abc.Callable[..., Any]
+    params: Mapping[str, Any]
+    symmetric: ClassVar[bool] = False
+
+    @property
+    def name(self) -> str:
+        return getattr(self.function, "__name__", repr(self.function))
+
+    @property
+    def takes(self) -> Takes:
+        return "arrays" if isinstance(self.function, GaussianProcessKernel) else "objects"
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        return self.params
+
+    def values(self, X: Any, Z: Any) -> Array:
+        values = self._evaluated(X, Z)
+        if values.shape != (n_points(X), n_points(Z)):
+            raise ValueError(
+                f"{self.title} returned an array of shape {values.shape} for {n_points(X)} and {n_points(Z)} points. Expected: "
+                "a number per pair (pairwise=True) or the whole matrix of kernel values (pairwise=False)."
+            )
+        return values
+
+    def _evaluated(self, X: Any, Z: Any) -> Array:
+        return np.asarray(self.function(X, Z, **self.params), dtype=np.float64)
+
+    def evaluator(self, Z: Any, dtype: Any) -> collections.abc.Callable[[Any], Array]:
+        if not hasattr(self.function, "evaluator"):
+            return super().evaluator(Z, dtype)
+        values = self.function.evaluator(Z)
+        return lambda X: values(X).astype(dtype, copy=False)
+
+    def diagonal(self, X: Any) -> Array:
+        if hasattr(self.function, "diag"):
+            return np.asarray(self.function.diag(X), dtype=np.float64)
+        return super().diagonal(X)
+
+    @property
+    def _diagonal_rows(self) -> int:
+        return 1  # a function may take its time
+
+
+class PairFunctionKernel(FunctionKernel):
+    """A function of two points that returns a number."""
+
+    def gram(self, X: Any) -> Array:
+        gram = symmetric_pairs(self._call, X, self.title)
+        check_finite(gram, f"the Gram matrix of {self.title}")
+        return gram
+
+    def _evaluated(self, X: Any, Z: Any) -> Array:
+        return np.array([[self._call(x, z) for z in Z] for x in X], dtype=np.float64).reshape(n_points(X), -1)
+
+    def _call(self, x: Any, z: Any) -> Any:
+        return self.function(x, z, **self.params)
+
+
+class KernelMatrix(ScalarKernel):
+    """Kernel values given by the user: the data are rows of them, a column for each training point."""
+
+    symmetric = False
+
+    @classmethod
+    def make(cls, bandwidth: float | str, params: Mapping[str, Any]) -> Self:
+        return cls()
+
+    @property
+    def is_arithmetic(self) -> bool:
+        return True
+
+    @property
+    def name(self) -> str:
+        return "precomputed"
+
+    @property
+    def takes(self) -> Takes:
+        return "kernel values"
+
+    @property
+    def given_by(self) -> str:
+        return "its values"
+
+    def values(self, X: Any, Z: Any) -> Array:
+        if X.shape[1] != n_points(Z):
+            raise ValueError(f"a precomputed kernel needs one column per training point, {n_points(Z)}; its shape is {X.shape}.")
+        return np.asarray(X)
+
+    def lazy_gram(self, X: Any) -> SampleGram:
+        return self.gram(X)
+
+    def evaluator(self, Z: Any, dtype: Any) -> collections.abc.Callable[[Any], Array]:
+        """Z are column numbers."""
+        return lambda X: X[:, Z]
+
+    def columns(self, X: Any) -> collections.abc.Callable[[Any], Array]:
+        """X is the square kernel matrix of the sample."""
+        return lambda rows: np.asarray(X[:, rows], dtype=np.float64)
+
+    def diagonal(self, X: Any) -> Array:
+        return np.diagonal(X).astype(np.float64)
+
+
+def function_kernel(function: Any, params: Mapping[str, Any], pairwise: bool) -> FunctionKernel:
+    """The kernel of a function; one with an attribute ``pairwise = False`` says itself that it takes samples."""
+    on_pairs = pairwise and getattr(function, "pairwise", True) and not isinstance(function, GaussianProcessKernel)
+    return PairFunctionKernel(function, params) if on_pairs else FunctionKernel(function, params)
+
+
+def symmetric_pairs(function: collections.abc.Callable[[Any, Any], Any], X: Any, name: str) -> Array:
+    """Values (or blocks) for all pairs, each evaluated once and mirrored; symmetry is checked on a sample of pairs."""
+    n = n_points(X)
+    if n == 0:
+        raise ValueError(f"{name} needs at least one point.")
+    first = np.asarray(function(X[0], X[0]), dtype=np.float64)
+    values = np.empty((n, n, *first.shape))
+    for i, j in itertools.combinations_with_replacement(range(n), 2):
+        values[i, j] = function(X[i], X[j])
+        values[j, i] = np.asarray(values[i, j]).T
+    pairs = list(itertools.combinations(range(n), 2))
+    chosen = np.random.default_rng(0).permutation(len(pairs))[: max(200, n)]
+    for i, j in (pairs[k] for k in chosen):
+        mirrored = np.asarray(function(X[j], X[i]), dtype=np.float64)
+        difference = np.abs(mirrored - values[j, i]).max()
+        if difference > psd_tolerance(values.dtype) * np.abs(values[j, i]).max():
+            raise ValueError(
+                f"{name} is not symmetric: for points {i} and {j} it changes by {difference:.3g} when they are exchanged "
+                "(up to a transposition for matrix values). Use a symmetric function."
+            )
+    return values
+
+
+register("precomputed", KernelMatrix)
