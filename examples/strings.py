@@ -17,9 +17,9 @@ from scipy import stats
 from sklearn.model_selection import StratifiedKFold
 
 from outmetric import LearnedKernelMetric, MetricSearchCV, plots
-from outmetric import paper as protocol
 from outmetric.datasets import DataError, load_uci
 from outmetric.kernels import Spectrum, WeightedDegree
+from outmetric.paper import protocol
 
 # The site is between the two letters in the middle of the window.
 LENGTH = 60

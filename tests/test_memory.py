@@ -44,6 +44,7 @@ def data(n, real):
 def test_the_guard_counts_arrays(case, monkeypatch):
     settings, real, arrays = CASES[case]
     monkeypatch.setattr("outmetric.foundation.memory.available_memory", lambda: 8.0 * 120**2 * arrays - 1)
+    monkeypatch.setattr("outmetric.estimators.settings.fits_in_memory", lambda n_bytes: True)
     with pytest.raises(MemoryError, match=rf"{arrays} arrays of 120 x 120"):
         FixedKernelMetric(**settings).fit(*data(120, real))
 

@@ -162,7 +162,7 @@ class TestMetric:
         np.testing.assert_allclose(maps[2], maps[1], atol=1e-5)
 
     def test_the_random_state_draws_the_points_of_the_median(self, model, monkeypatch):
-        monkeypatch.setattr("outmetric.kernels.vectors.MEDIAN_POINTS", 20)
+        monkeypatch.setattr("outmetric.kernels.distances.MEDIAN_POINTS", 20)
         X, y = points(60), np.arange(60) % 2
         found = [model(random_state=seed).fit(X, y).bandwidth_ for seed in (0, 0, 1)]
         assert found[0] == found[1] != found[2]
@@ -375,7 +375,7 @@ def test_conjugate_gradients_reach_the_optimum_of_the_spectral_solver(model, set
     assert held.objective_ == pytest.approx(plain.objective_, rel=1e-6)
     np.testing.assert_allclose(held.transform(X), plain.transform(X), atol=2e-3)
     assert sum(record.solver_iterations for record in held.history_) < 100
-    monkeypatch.setattr("outmetric.foundation.memory.available_memory", lambda: 1e6)
+    monkeypatch.setattr("outmetric.estimators.fitting.fits_in_memory", lambda n_bytes: n_bytes <= 1e6)
     lazy = model(bandwidth=5.0, solver="cg", tol=1e-6, **settings).fit(X, y)
     np.testing.assert_allclose(lazy.transform(X), held.transform(X), atol=1e-6)
 

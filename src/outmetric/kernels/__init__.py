@@ -1,7 +1,7 @@
 """What makes points comparable: scalar kernels, matrix-valued kernels, their Gram operators and Nystroem features."""
 
 from outmetric.foundation import check_psd
-from outmetric.kernels import pairwise, vectors  # noqa: F401  (enter their kernels into the registry)
+from outmetric.kernels import distances, pairwise  # noqa: F401  (enter their kernels into the registry)
 from outmetric.kernels.base import KERNELS, ScalarKernel, Takes, median_factor, register
 from outmetric.kernels.matrix import Callable, Diagonal, MatrixKernel, Precomputed, Separable, Sum
 from outmetric.kernels.nystroem import Features, Landmarks

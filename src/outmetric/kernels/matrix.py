@@ -104,6 +104,7 @@ class Separable(MatrixKernel):
     Examples
     --------
     >>> import numpy as np
+    >>> from outmetric.kernels import Scalar
     >>> kernel = Separable(Scalar("linear"), [[2.0, 1.0], [1.0, 2.0]])
     >>> kernel.gram(np.array([[1.0], [3.0]]), 2).apply(np.array([[1.0, 0.0], [0.0, 1.0]]))
     array([[ 5.,  7.],
@@ -164,6 +165,7 @@ class Diagonal(MatrixKernel):
 
     Examples
     --------
+    >>> from outmetric.kernels import Scalar
     >>> Diagonal([Scalar("rbf", bandwidth=b) for b in (0.5, 1.0, 2.0)]).n_outputs
     3
     """
