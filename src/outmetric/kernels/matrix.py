@@ -62,7 +62,7 @@ class MatrixKernel(ABC):
     def terms(self, coefficients: Array) -> Iterator[tuple[ScalarKernel, Array]]:
         """Scalar kernels k and weights W such that f(x) = sum_j K(x, x_j) c_j is the sum over them of k(x)' W."""
         raise ValueError(
-            f"a matrix kernel of type {type(self).__name__} is no sum of scalar kernels and cannot become an ONNX graph; use "
+            f"a matrix kernel of type {type(self).__name__} cannot become an ONNX graph, since it is no sum of scalar kernels; use "
             "Separable, Diagonal and Sum with scalar kernels that have a name."
         )
 

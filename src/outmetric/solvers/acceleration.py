@@ -38,6 +38,8 @@ class Anderson:
         for memory, newest in ((self.points, points), (self.images, images)):
             memory[:-1, active] = memory[1:, active]
             memory[-1, active] = newest.reshape(len(active), -1)
+        if (self.known[active] == 1).all():
+            return images  # there is nothing to combine them with
         remembered = (np.arange(1, self.depth) > self.depth - self.known[active][:, None])[:, :, None]
         residuals = (self.images - self.points)[:, active].transpose(1, 0, 2)
         changes = np.diff(residuals, axis=1) * remembered
