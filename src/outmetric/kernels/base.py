@@ -146,6 +146,24 @@ class ScalarKernel(ABC):
         return f"kernel {self.name!r}"
 
 
+class NamedKernel(ScalarKernel):
+    """One that people know by a name, made of plain arithmetic on numbers, sparse ones included."""
+
+    word: ClassVar[str]
+
+    @property
+    def name(self) -> str:
+        return self.word
+
+    @property
+    def takes(self) -> Takes:
+        return "sparse"
+
+    @property
+    def is_arithmetic(self) -> bool:
+        return True
+
+
 KERNELS: Registry[type[ScalarKernel]] = Registry("kernel")
 
 

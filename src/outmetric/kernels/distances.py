@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections.abc
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse
@@ -14,7 +14,7 @@ from sklearn.metrics.pairwise import euclidean_distances, laplacian_kernel, manh
 from sklearn.utils.extmath import row_norms
 
 from outmetric.foundation import Array, n_points, to_array
-from outmetric.kernels.base import ScalarKernel, Takes, median_factor, register
+from outmetric.kernels.base import NamedKernel, Takes, median_factor, register
 
 # The largest exponent of a Gaussian that is computed in single precision.
 SINGLE_EXPONENT = 100.0
@@ -23,7 +23,7 @@ MEDIAN_POINTS = 2000
 
 
 @dataclass(frozen=True, eq=False)
-class VectorKernel(ScalarKernel):
+class DistanceKernel(NamedKernel):
     """A kernel with k(x, x) = 1 that falls with a distance, measured in bandwidths.
 
     Parameters
@@ -36,23 +36,10 @@ class VectorKernel(ScalarKernel):
     bandwidth: float | str = "median"
     gamma: float | None = None
     given_gamma: bool = False
-    word: ClassVar[str]
 
     @classmethod
     def make(cls, bandwidth: float | str, params: Mapping[str, Any]) -> Self:
         return cls(bandwidth, **params, given_gamma="gamma" in params)
-
-    @property
-    def is_arithmetic(self) -> bool:
-        return True
-
-    @property
-    def name(self) -> str:
-        return self.word
-
-    @property
-    def takes(self) -> Takes:
-        return "sparse"
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -91,7 +78,7 @@ class VectorKernel(ScalarKernel):
 
 
 @dataclass(frozen=True, eq=False)
-class Gaussian(VectorKernel):
+class Gaussian(DistanceKernel):
     """exp(-|x - x'|_2^2 / (2 bandwidth^2))."""
 
     word = "rbf"
@@ -115,7 +102,7 @@ class Gaussian(VectorKernel):
 
 
 @dataclass(frozen=True, eq=False)
-class Laplacian(VectorKernel):
+class Laplacian(DistanceKernel):
     """exp(-|x - x'|_1 / bandwidth)."""
 
     word = "laplacian"
@@ -136,7 +123,7 @@ class Laplacian(VectorKernel):
 
 
 @dataclass(frozen=True, eq=False)
-class Additive(VectorKernel):
+class Additive(DistanceKernel):
     """The mean over features of exp(-(x_j - x'_j)^2 / (2 bandwidth^2)); medians are those of a single feature."""
 
     word = "additive"

@@ -4,38 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.preprocessing import normalize
 
 from outmetric.foundation import Array, n_points, to_array
-from outmetric.kernels.base import ScalarKernel, Takes, register
+from outmetric.kernels.base import NamedKernel, ScalarKernel, Takes, register
 
 
 @dataclass(frozen=True, eq=False)
-class PairwiseKernel(ScalarKernel):
+class PairwiseKernel(NamedKernel):
     """A kernel of `sklearn.metrics.pairwise` with its arguments."""
 
     params: Mapping[str, Any] = field(default_factory=dict)
-    word: ClassVar[str]
 
     @classmethod
     def make(cls, bandwidth: float | str, params: Mapping[str, Any]) -> Self:
         return cls(params)
-
-    @property
-    def is_arithmetic(self) -> bool:
-        return True
-
-    @property
-    def name(self) -> str:
-        return self.word
-
-    @property
-    def takes(self) -> Takes:
-        return "sparse"
 
     @property
     def settings(self) -> Mapping[str, Any]:
