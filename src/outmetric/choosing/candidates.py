@@ -126,7 +126,10 @@ def _served(metric: Any, labelled: bool) -> Settings | None:
         raise TypeError(f"MetricSearchCV tunes the metrics of outmetric, not {type(metric).__name__}.")
     if not isinstance(metric, KernelMetric):
         return None
-    settings = settings_of(metric)
+    try:
+        settings = settings_of(metric)
+    except ValueError:  # a fit of its own will tell
+        return None
     if settings.landmarks_reason(0) is not None and not (labelled and isinstance(metric.similarity, str)):
         return None  # one pass for all folds knows classes only
     served = settings.kernel.is_separable and settings.kernel.n_outputs is None
