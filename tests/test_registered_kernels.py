@@ -103,6 +103,15 @@ def test_gamma_zero_is_no_missing_gamma():
 
 
 def test_parameters_that_a_kernel_does_not_have():
-    for kernel in ("rbf", "laplacian", "additive", "linear", "poly", "chi2"):
-        with pytest.raises(TypeError, match="nothing"):
+    for kernel in ("rbf", "laplacian", "additive", "linear", "poly", "chi2", "cosine", "additive_chi2"):
+        with pytest.raises(TypeError, match=f"the kernel '{kernel}' has no parameter 'nothing'; it has "):
             LearnedKernelMetric(kernel=kernel, kernel_params={"nothing": 1}).fit(X, y)
+    with pytest.raises(TypeError, match="the kernel 'precomputed' has no parameter 'gamma'; it has none"):
+        LearnedKernelMetric(kernel="precomputed", kernel_params={"gamma": 1}).fit(X @ X.T, y)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian", "additive", "poly", "sigmoid", "chi2"])
+@pytest.mark.parametrize("gamma", ["scale", -1.0, np.inf, True])
+def test_a_gamma_that_is_none_is_told(kernel, gamma):
+    with pytest.raises(ValueError, match=r"gamma must be a finite number >= 0, not "):
+        LearnedKernelMetric(kernel=kernel, kernel_params={"gamma": gamma}).fit(X, y)

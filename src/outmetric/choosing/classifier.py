@@ -139,7 +139,9 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
         deadline = np.inf if self.time_budget is None else began + self.time_budget
         found: list[Candidate] = []
         try:
-            self._choose(found, table_encoder(X), _safe_indexing(X, some), labels[some], _folds(labels[some], rng), deadline)
+            folds = _folds(labels[some], rng)
+            seed = int(rng.randint(2**31))  # what the maps draw must come from random_state, too
+            self._choose(found, table_encoder(X), _safe_indexing(X, some), labels[some], folds, seed, deadline)
         finally:
             self.candidates_ = sorted(found, key=lambda candidate: -candidate.score)
         return self._fit_committee(X, labels, began)
@@ -188,6 +190,7 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
         X: Any,
         labels: Array,
         folds: list[tuple[Array, Array]],
+        seed: int,
         deadline: float,
     ) -> None:
         """Find all candidates until the deadline: each preparation coarsely, then the best ones finely."""
@@ -215,7 +218,7 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
                 failures.append(str(error))
 
         for preparation in preparations:
-            search(preparation, [(LearnedKernelMetric(), COARSE)])
+            search(preparation, [(LearnedKernelMetric(random_state=seed), COARSE)])
         if not found:
             raise ValueError(failures[0])
         best: dict[Any, float] = {}
@@ -223,8 +226,8 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
             best[candidate.preparation] = max(candidate.score, best.get(candidate.preparation, -np.inf))
         n_classes = len(np.unique(labels))
         refinements = [
-            (LearnedKernelMetric(), {**FINE, "n_components": _component_counts(n_classes)}),
-            (FixedKernelMetric(), {**FINE, "metric_ridge": [0.3, 3.0]}),
+            (LearnedKernelMetric(random_state=seed), {**FINE, "n_components": _component_counts(n_classes)}),
+            (FixedKernelMetric(random_state=seed), {**FINE, "metric_ridge": [0.3, 3.0]}),
         ]
         for preparation in sorted(best, key=lambda key: -best[key])[:REFINED]:
             search(preparation, refinements)
@@ -306,9 +309,9 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
     ) -> list[Candidate]:
         """The candidates of one way to prepare the data, scored."""
         scaling, kernel, power = preparation
-        scaler = (
-            StandardScaler() if scaling == "standard" else QuantileTransformer(n_quantiles=int(np.clip(len(labels) // 2, 2, 200)))
-        )
+        seed, n_quantiles = models[0][0].random_state, int(np.clip(len(labels) // 2, 2, 200))
+        quantiles = QuantileTransformer(n_quantiles=n_quantiles, random_state=seed)
+        scaler = StandardScaler() if scaling == "standard" else quantiles
         steps = [("encode", encoder)] if encoder is not None else []
         steps += [("scale", scaler), ("weigh", FeatureWeights(power))]
         found = []

@@ -61,7 +61,7 @@ def fit_committee(candidates: list[Candidate], size: int, X: Any, labels: Array)
         try:
             chosen = clone(candidate.pipeline).set_params(**candidate.params)
             if len(labels) > EXACT_MEMBERS:
-                chosen.set_params(metric__n_landmarks=LANDMARKS, metric__random_state=0)
+                chosen.set_params(metric__n_landmarks=LANDMARKS)
             fitted = chosen.fit(X, labels)
         except ValueError as error:  # sound in the folds, but not with all data
             failure = error

@@ -135,7 +135,7 @@ class KernelTransformer(MetricTransformer):
         tags = super().__sklearn_tags__()
         try:
             kernel = declared_kernel(self)
-        except ValueError:  # tags must not raise; fit will
+        except (TypeError, ValueError):  # tags must not raise; fit will
             kernel = Separable()
         tags.input_tags.sparse = kernel.takes == "sparse"
         tags.input_tags.pairwise = kernel.takes == "kernel values"

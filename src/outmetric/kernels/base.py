@@ -33,6 +33,8 @@ class ScalarKernel(ABC):
     points is fixed by ``resolve``. Everything else has a default.
     """
 
+    # What kernel_params may hold; None: `make` knows.
+    parameters: ClassVar[tuple[str, ...] | None] = None
     # Whether values between a sample and itself are symmetric by construction; what users give is checked.
     symmetric: ClassVar[bool] = True
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections.abc
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse
@@ -36,6 +36,7 @@ class DistanceKernel(NamedKernel):
     bandwidth: float | str = "median"
     gamma: float | None = None
     given_gamma: bool = False
+    parameters: ClassVar[tuple[str, ...] | None] = ("gamma",)
 
     @classmethod
     def make(cls, bandwidth: float | str, params: Mapping[str, Any]) -> Self:

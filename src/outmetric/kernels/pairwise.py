@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.metrics.pairwise import pairwise_kernels
@@ -19,6 +19,7 @@ class PairwiseKernel(NamedKernel):
     """A kernel of `sklearn.metrics.pairwise` with its arguments."""
 
     params: Mapping[str, Any] = field(default_factory=dict)
+    parameters: ClassVar[tuple[str, ...] | None] = ()
 
     @classmethod
     def make(cls, bandwidth: float | str, params: Mapping[str, Any]) -> Self:
@@ -58,6 +59,7 @@ class Polynomial(PairwiseKernel):
     """(gamma x'x' + coef0)^degree."""
 
     word = "polynomial"
+    parameters: ClassVar[tuple[str, ...] | None] = ("degree", "gamma", "coef0")
 
     def to_onnx(self, values: Any, weights: Array) -> str:
         degree = float(self.params.get("degree", 3))
@@ -79,6 +81,7 @@ class Sigmoid(Polynomial):
     """tanh(gamma x'x' + coef0), which is not positive semi-definite in general."""
 
     word = "sigmoid"
+    parameters: ClassVar[tuple[str, ...] | None] = ("gamma", "coef0")
 
     def to_onnx(self, values: Any, weights: Array) -> str:
         return str(values.graph("MatMul", values.graph("Tanh", self._shifted(values)), weights))
@@ -88,6 +91,7 @@ class ChiSquared(PairwiseKernel):
     """exp(-gamma sum_j (x_j - x'_j)^2 / (x_j + x'_j))."""
 
     word = "chi2"
+    parameters: ClassVar[tuple[str, ...] | None] = ("gamma",)
 
     @property
     def needs_positive(self) -> bool:
@@ -114,6 +118,7 @@ class AdditiveChiSquared(ChiSquared):
     """-sum_j (x_j - x'_j)^2 / (x_j + x'_j)."""
 
     word = "additive_chi2"
+    parameters: ClassVar[tuple[str, ...] | None] = ()
 
     def diagonal(self, X: Any) -> Array:
         return ScalarKernel.diagonal(self, X)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
 
-from outmetric.foundation import Array, check_finite, n_points, psd_tolerance, storable
+from outmetric.foundation import Array, check_finite, check_number, n_points, psd_tolerance, storable
 from outmetric.kernels.base import KERNELS, ScalarKernel, Takes, median_factor, register
 from outmetric.kernels.operators import SampleGram
 
@@ -72,7 +72,9 @@ class Scalar(ScalarKernel):
         """The object that is meant."""
         params = dict(self.params or {})
         if isinstance(self.function, str):
-            return KERNELS[self.function].make(self.bandwidth, params)
+            kind = KERNELS[self.function]
+            check_parameters(self.function, kind, params)
+            return kind.make(self.bandwidth, params)
         return function_kernel(self.function, params, self.pairwise)
 
     @property
@@ -131,6 +133,16 @@ class Scalar(ScalarKernel):
 
     def to_onnx(self, values: Any, weights: Array) -> str:
         return self.kernel.to_onnx(values, weights)
+
+
+def check_parameters(name: str, kind: type[ScalarKernel], params: Mapping[str, Any]) -> None:
+    """Raise TypeError for parameters that a kernel does not have, and ValueError for a gamma that is no number."""
+    unknown = [given for given in params if kind.parameters is not None and given not in kind.parameters]
+    if unknown:
+        known = f"it has {', '.join(kind.parameters or ())}" if kind.parameters else "it has none"
+        raise TypeError(f"the kernel {name!r} has no parameter {unknown[0]!r}; {known}.")
+    if params.get("gamma") is not None:
+        check_number("gamma", params["gamma"])
 
 
 def as_scalar(kernel: Any) -> ScalarKernel:
@@ -205,6 +217,7 @@ class KernelMatrix(ScalarKernel):
     """Kernel values given by the user: the data are rows of them, a column for each training point."""
 
     symmetric = False
+    parameters: ClassVar[tuple[str, ...] | None] = ()
 
     @classmethod
     def make(cls, bandwidth: float | str, params: Mapping[str, Any]) -> Self:
