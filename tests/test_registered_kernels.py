@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
+from sklearn.metrics.pairwise import rbf_kernel
 
 import outmetric
 from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricSearchCV, kernels
@@ -115,3 +116,18 @@ def test_parameters_that_a_kernel_does_not_have():
 def test_a_gamma_that_is_none_is_told(kernel, gamma):
     with pytest.raises(ValueError, match=r"gamma must be a finite number >= 0, not "):
         LearnedKernelMetric(kernel=kernel, kernel_params={"gamma": gamma}).fit(X, y)
+
+
+def test_functions_of_scikit_learn_take_samples():
+    by_function = LearnedKernelMetric(kernel=rbf_kernel, kernel_params={"gamma": 0.4}).fit(X, y)
+    by_name = LearnedKernelMetric(kernel="rbf", kernel_params={"gamma": 0.4}).fit(X, y)
+    np.testing.assert_allclose(by_function.transform(X), by_name.transform(X), atol=1e-6)
+
+
+def test_another_function_of_samples_is_told_from_one_of_points():
+    def mine(X, Z):
+        return rbf_kernel(X, Z)
+
+    with pytest.raises(ValueError, match=r"'mine' wants two samples, not two points: .*pairwise=False"):
+        LearnedKernelMetric(kernel=mine).fit(X, y)
+    assert LearnedKernelMetric(kernel=kernels.Scalar(mine, pairwise=False)).fit(X, y).dual_gap_ < 1e-10

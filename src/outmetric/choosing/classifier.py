@@ -27,7 +27,16 @@ from outmetric.choosing.committee import COMMITTEE, LARGE_COMMITTEE, MANY_SAMPLE
 from outmetric.choosing.search import MetricSearchCV
 from outmetric.choosing.votes import check_voters, smoothed_votes_to_onnx
 from outmetric.columns import FeatureWeights, table_encoder, without_na
-from outmetric.estimators import Described, Fact, FixedKernelMetric, LearnedKernelMetric, data, number, settings_text
+from outmetric.estimators import (
+    Described,
+    Fact,
+    FixedKernelMetric,
+    LearnedKernelMetric,
+    data,
+    number,
+    settings_text,
+    warn_of_unlabelled,
+)
 from outmetric.foundation import Array, announce, check_number, exportable_votes, storable
 
 KERNELS = ("rbf", "laplacian", "additive")
@@ -176,6 +185,7 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
             raise ValueError("MetricClassifier requires y to be passed, but the target y is None.")
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
+        warn_of_unlabelled(y)
         if len(y) != len(X):
             raise ValueError(f"Found input variables with inconsistent numbers of samples: {[len(X), len(y)]}")
         self.classes_, labels = np.unique(y, return_inverse=True)

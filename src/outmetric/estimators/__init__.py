@@ -10,7 +10,14 @@ from outmetric.estimators.base import (
     kept_points,
     own_copy,
 )
-from outmetric.estimators.checks import check_kernel_parameters, check_points, check_supervision, declared_kernel, points_of_pairs
+from outmetric.estimators.checks import (
+    check_kernel_parameters,
+    check_points,
+    check_supervision,
+    declared_kernel,
+    points_of_pairs,
+    warn_of_unlabelled,
+)
 from outmetric.estimators.fitting import LandmarkMap, exact_problem, landmark_map
 from outmetric.estimators.kernel_metric import Gathered, KernelMetric
 from outmetric.estimators.metric import LinearMetric, Metric, OutputMetric, exportable_metric
@@ -54,5 +61,6 @@ __all__ = [
     "settings_of",
     "settings_text",
     "shortened",
+    "warn_of_unlabelled",
     "with_checked_landmarks",
 ]

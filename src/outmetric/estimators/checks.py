@@ -107,6 +107,13 @@ def check_supervision(estimator: Any, y: Any, n_samples: int, *, whole: bool = T
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise ValueError(f"Input y contains NaN or infinity in {np.sum(~np.isfinite(values))} places; remove those samples.")
     if values.ndim == 2 and (values.shape[1] > 1 or values.dtype.kind == "f"):
+        if values.shape[1] > 1 and values.dtype.kind in "biu" and np.isin(values, (0, 1)).all():
+            warnings.warn(
+                f"y has {values.shape[1]} columns of 0 and 1, which are taken for as many real targets, not for several labels of "
+                "a sample; floats say so without this warning. For classes give one column.",
+                UserWarning,
+                stacklevel=3,
+            )
         return check_array(values, dtype=np.float64, input_name="y"), False
     labels = column_or_1d(y, warn=True)
     with warnings.catch_warnings():
@@ -120,7 +127,22 @@ def check_supervision(estimator: Any, y: Any, n_samples: int, *, whole: bool = T
     if whole:
         check_classification_targets(labels)
         _check_not_real(labels)
+        warn_of_unlabelled(labels)
     return labels, True
+
+
+def warn_of_unlabelled(labels: Array) -> None:
+    """Tell that -1 is a class here, where it stands beside two or more others that are not negative."""
+    if labels.dtype.kind != "i" or not (labels == -1).any():
+        return
+    others = np.unique(labels[labels >= 0])
+    if len(others) > 1:
+        warnings.warn(
+            f"y holds -1 in {np.sum(labels == -1)} places beside {len(others)} labels >= 0, and it is taken for one more class. "
+            "If it means that there is no label, as in scikit-learn's semi-supervised estimators, leave those samples out.",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def check_targets(y: Any, n_samples: int) -> Array:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
+from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 
 from outmetric.foundation import Array, check_finite, check_number, n_points, psd_tolerance, storable
 from outmetric.kernels.base import KERNELS, ScalarKernel, Takes, median_factor, register
@@ -210,7 +211,14 @@ class PairFunctionKernel(FunctionKernel):
         return np.array([[self._call(x, z) for z in Z] for x in X], dtype=np.float64).reshape(n_points(X), -1)
 
     def _call(self, x: Any, z: Any) -> Any:
-        return self.function(x, z, **self.params)
+        try:
+            return self.function(x, z, **self.params)
+        except ValueError as error:
+            if "Expected 2D array" not in str(error):
+                raise
+            raise ValueError(
+                f"{self.title} wants two samples, not two points: give it as kernels.Scalar(function, pairwise=False)."
+            ) from error
 
 
 class KernelMatrix(ScalarKernel):
@@ -261,7 +269,8 @@ class KernelMatrix(ScalarKernel):
 
 def function_kernel(function: Any, params: Mapping[str, Any], pairwise: bool) -> FunctionKernel:
     """The kernel of a function; one with an attribute ``pairwise = False`` says itself that it takes samples."""
-    on_pairs = pairwise and getattr(function, "pairwise", True) and not isinstance(function, GaussianProcessKernel)
+    of_samples = isinstance(function, GaussianProcessKernel) or function in PAIRWISE_KERNEL_FUNCTIONS.values()
+    on_pairs = pairwise and getattr(function, "pairwise", True) and not of_samples
     return PairFunctionKernel(function, params) if on_pairs else FunctionKernel(function, params)
 
 
