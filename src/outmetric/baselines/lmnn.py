@@ -14,7 +14,8 @@ from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.utils.validation import check_array
 
-from outmetric.baselines.margins import Margins, minimise, target_neighbours
+from outmetric.baselines.descent import minimise
+from outmetric.baselines.margins import Margins, target_neighbours
 from outmetric.baselines.spaces import Baseline, KernelSpace, LinearSpace, check_limits, embed_with_classes, report, store
 from outmetric.estimators import Fact, exportable_metric, number
 from outmetric.foundation import Array, check_integer, check_number, storable

@@ -102,7 +102,7 @@ def store(estimator: Baseline, metric: Metric, history: tuple[Any, ...], status:
     estimator.n_iter_ = len(history)
     estimator.status_ = status
     estimator._n_features_out = len(estimator.components_)
-    if status is not Status.CONVERGED:
+    if status not in (Status.CONVERGED, Status.LOCAL_OPTIMUM):
         warnings.warn(f"{type(estimator).__name__}: {status.value}", ConvergenceWarning, stacklevel=3)
 
 
