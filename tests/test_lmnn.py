@@ -315,7 +315,7 @@ class TestInit:
         """components_ before the first step."""
         model = LMNN(**settings)
         model.classes_ = np.unique(self.y)
-        return model._start(self.X, self.y)
+        return model._starts(self.X, self.y)[0]
 
     def test_named_starts(self):
         np.testing.assert_array_equal(self.start(init="identity"), np.eye(5))
@@ -329,6 +329,31 @@ class TestInit:
         given = np.arange(10.0).reshape(2, 5)
         np.testing.assert_array_equal(self.start(init=given), given)
 
+    @pytest.mark.parametrize("seed", range(4))
+    def test_few_components_take_the_best_of_several_starts(self, seed):
+        X, y = blobs((20, 20, 20), d=6, seed=seed)
+        chosen = LMNN(2).fit(X, y)
+        others = [LMNN(2, init=init).fit(X, y).objective_ for init in ("lda", "pca", "identity")]
+        assert chosen.objective_ <= min(others) * (1 + 1e-9)
+
+    def test_two_components_of_iris(self):
+        X, y = load_iris(return_X_y=True)
+        assert LMNN(2).fit(StandardScaler().fit_transform(X), y).objective_ < 303  # 301.8 from two starts, 320 from another
+
+    def test_starts_without_spread_are_not_tried(self):
+        X = self.X.copy()
+        X[:, :2] = 3.0  # what two rows of the identity choose
+        assert LMNN(2).fit(X, self.y).objective_ > 0
+
+    def test_random_starts(self):
+        one, same, other = (LMNN(2, init="random", random_state=seed).fit(self.X, self.y).components_ for seed in (0, 0, 1))
+        np.testing.assert_array_equal(one, same)
+        assert not np.allclose(one, other)
+        start = self.start(n_components=2, init="random", random_state=0)
+        assert start.shape == (2, 5)
+        full = [LMNN(init="random", random_state=seed, tol=1e-4).fit(self.X, self.y).objective_ for seed in range(3)]
+        np.testing.assert_allclose(full, LMNN(tol=1e-4).fit(self.X, self.y).objective_, rtol=2e-4)
+
     def test_the_start_is_used(self):
         given = np.ones((1, 5))
         with pytest.warns(ConvergenceWarning):
@@ -339,7 +364,7 @@ class TestInit:
     @pytest.mark.parametrize(
         ("settings", "message"),
         [
-            ({"init": "random"}, "init='random' is not known"),
+            ({"init": "none"}, "init='none' is not known"),
             ({"init": np.ones((2, 4))}, r"shape \(n_components, 5\); its shape is \(2, 4\)"),
             ({"init": np.ones((2, 5)), "n_components": 3}, r"shape \(3, 5\)"),
             ({"init": "lda", "n_components": 3}, "at most 2 directions"),
