@@ -71,6 +71,14 @@ class TestFace:
         changed = kind(tol=0.5, max_iter=7, verbose=True)
         assert clone(changed).get_params() == changed.get_params()
 
+    def test_components_cannot_be_replaced_in_vain(self, kind):
+        model = kind()
+        assert not hasattr(model, "components_")
+        model.fit(self.X, self.y)
+        assert model.components_ is model.metric_.metric_factor
+        with pytest.raises(AttributeError, match="components_"):
+            model.components_ = np.eye(4)
+
     def test_fit_leaves_the_parameters_alone(self, kind):
         model = kind()
         before = dict(model.get_params())
@@ -122,6 +130,36 @@ def test_sparse_and_dense_points_mix():
     for kind in (KernelLMNN, LearnedKernelMetric):
         model = kind().fit(scipy.sparse.csr_array(X), y)
         np.testing.assert_allclose(model.transform(X), model.transform(scipy.sparse.csr_array(X)), atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", LINEAR)
+class TestSparse:
+    X, y = blobs((15, 15, 15), d=4)
+    X = np.where(np.abs(X) < 0.5, 0.0, X)
+
+    @pytest.mark.parametrize("form", [scipy.sparse.csr_array, scipy.sparse.csc_matrix, scipy.sparse.coo_array])
+    def test_sparse_points_are_as_good_as_dense_ones(self, kind, form):
+        settings = {"random_state": 0}
+        dense, sparse = kind(**settings).fit(self.X, self.y), kind(**settings).fit(form(self.X), self.y)
+        np.testing.assert_array_equal(sparse.components_, dense.components_)
+        np.testing.assert_allclose(sparse.transform(form(self.X)), dense.transform(self.X), atol=1e-12)
+        np.testing.assert_allclose(dense.transform(form(self.X)), dense.transform(self.X), atol=1e-12)
+        np.testing.assert_array_equal(sparse.map(form(self.X)), self.X)
+        assert sparse.transform(form(self.X.astype(np.float32))).dtype == np.float32
+        one, other = scipy.sparse.csr_array(self.X[:1]), self.X[1]
+        assert sparse.get_metric()(one, other) == pytest.approx(dense.get_metric()(self.X[0], other))
+
+    def test_other_features_than_learned_on(self, kind):
+        model = kind().fit(scipy.sparse.csr_array(self.X), self.y)
+        with pytest.raises(ValueError, match="features"):
+            model.transform(scipy.sparse.csr_array(self.X[:, :2]))
+        with pytest.raises(ValueError, match="features"):
+            model.get_metric().coordinates(scipy.sparse.csr_array(self.X[:, :2]))
+
+    def test_more_than_memory_holds(self, kind, monkeypatch):
+        monkeypatch.setattr("outmetric.foundation.memory.available_memory", lambda: 1000.0)
+        with pytest.raises(MemoryError, match="TruncatedSVD"):
+            kind().fit(scipy.sparse.csr_array(self.X), self.y)
 
 
 @pytest.mark.parametrize("kind", [*LINEAR, *WITH_KERNEL])

@@ -235,6 +235,30 @@ class TestPairs:
         pointed = ITML(bounds=(1.0, 4.0)).fit_pairs(X[pairs], signs)
         np.testing.assert_allclose(pointed.get_mahalanobis_matrix(), numbered.get_mahalanobis_matrix(), rtol=1e-6, atol=1e-9)
 
+    @pytest.mark.parametrize("prior", ["identity", "covariance"])
+    def test_points_count_once_however_many_pairs_they_are_in(self, prior):
+        X, y = blobs((10, 10))
+        X[0] += 9
+        pairs = np.array([[0, other] for other in range(1, 20)] + [[1, 2], [3, 4]])
+        signs = np.where(y[pairs[:, 0]] == y[pairs[:, 1]], 1, -1)
+        numbered = ITML(prior=prior).fit_pairs(pairs, signs, X)
+        pointed = ITML(prior=prior).fit_pairs(X[pairs], signs)
+        np.testing.assert_allclose(numbered.bounds_, np.percentile(pdist(X) ** 2, [5, 95]))
+        np.testing.assert_allclose(pointed.bounds_, numbered.bounds_)
+        np.testing.assert_allclose(pointed.get_mahalanobis_matrix(), numbered.get_mahalanobis_matrix(), rtol=1e-4, atol=1e-7)
+        np.testing.assert_array_equal(pointed.pairs_, pairs)
+        assert pointed.n_samples_fit_ == 20
+        repeated = ITML(prior=prior).fit_pairs(pairs, signs, np.vstack([X, X[[0] * 30]]))
+        np.testing.assert_allclose(repeated.bounds_, numbered.bounds_)
+
+    def test_objects_count_once_too(self):
+        words = [("a", "b"), ("a", "bc"), ("a", "d"), ("bc", "d")]
+        kernel = lambda s, t: float(len(set(s) & set(t)))  # noqa: E731
+        model = KernelITML(kernel=kernel).fit_pairs(words, [1, -1, 1, -1])
+        np.testing.assert_array_equal(model.pairs_, [[0, 1], [0, 2], [0, 3], [2, 3]])
+        lists = [[list(word) for word in pair] for pair in words]  # which do not know when they are equal
+        assert KernelITML(kernel=kernel).fit_pairs(lists, [1, -1, 1, -1]).n_samples_fit_ == 8
+
     def test_equal_points_are_left_out(self):
         X, y = blobs((10, 10))
         pairs, signs = pairs_of(y)
@@ -279,7 +303,7 @@ class TestParameters:
             ({"percentiles": ("a", "b")}, "percentiles must be"),
             ({"gamma": np.array([1.0, 2.0])}, "gamma must be"),
             ({"prior": None}, "prior=None is not known"),
-            ({"prior": "random"}, "prior='random' is not known"),
+            ({"prior": "none"}, "prior='none' is not known"),
             ({"prior": np.eye(2)}, r"shape \(3, 3\)"),
             ({"prior": np.diag([1.0, 1.0, 0.0])}, "singular"),
             ({"prior": np.diag([1.0, 1.0, -1.0])}, "semi-definite"),
@@ -290,6 +314,38 @@ class TestParameters:
     def test_bad_ones(self, settings, message):
         with pytest.raises(ValueError, match=message):
             ITML(**settings).fit(*blobs())
+
+    @pytest.mark.parametrize("bounds", [(1.0, 4.0), [[1.0, 4.0]], [[1.0], [4.0]], np.array([[1.0], [4.0]])])
+    def test_two_bounds_in_any_shape(self, bounds):
+        X, y = blobs((10, 10))
+        model = ITML(bounds=bounds, random_state=0).fit(X, y)
+        np.testing.assert_array_equal(model.bounds_, [1.0, 4.0])
+        plain = ITML(bounds=(1.0, 4.0), random_state=0).fit(X, y)
+        np.testing.assert_array_equal(model.components_, plain.components_)
+
+    def test_random_prior(self):
+        X, y = blobs((10, 10))
+        pairs, signs = pairs_of(y)
+        one, same, other = (ITML(prior="random", random_state=seed).fit_pairs(pairs, signs, X).components_ for seed in (0, 0, 1))
+        np.testing.assert_array_equal(one, same)
+        assert not np.allclose(one, other)
+        # Similar pairs that are near enough change nothing: what is left is the prior, with the identity as mean.
+        priors = [
+            ITML(prior="random", bounds=(1e9, 1e9), random_state=seed).fit_pairs([[0, 1]], [1], X).get_mahalanobis_matrix()
+            for seed in range(300)
+        ]
+        np.testing.assert_allclose(np.mean(priors, axis=0), np.eye(3), atol=0.2)
+        assert np.linalg.eigvalsh(priors).min() > 0
+
+    @pytest.mark.parametrize(
+        "matrix", [np.diag([1.0, 1.0, 0.0]), np.ones((3, 3)), np.diag([1.0, 2.0, 3.0]) @ np.ones((3, 3)) @ np.diag([1.0, 2, 3])]
+    )
+    def test_singular_priors_are_linear_algebra_errors(self, matrix):
+        X, y = blobs((10, 10))
+        with pytest.raises(np.linalg.LinAlgError, match="singular"):
+            ITML(prior=matrix).fit(X, y)
+        with pytest.raises(np.linalg.LinAlgError, match="singular"):
+            ITML(prior="covariance").fit(np.hstack([X, X[:, :1]]), y)
 
     def test_covariance_as_prior(self):
         X, y = blobs((20, 20))

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 from outmetric import Status
-from outmetric.baselines import LMNN, KernelLMNN, margins
+from outmetric.baselines import LMNN, KernelLMNN, descent, margins
 
 REFERENCE = json.loads((Path(__file__).parent / "reference" / "metric_learn.json").read_text())
 DATA = {"iris": load_iris, "wine": load_wine, "breast cancer": load_breast_cancer, "digits": load_digits}
@@ -205,10 +205,10 @@ class TestMinimum:
     def test_history_falls_and_tells(self, capsys):
         X, y = blobs((20, 20))
         model = LMNN(verbose=True, tol=1e-4).fit(X, y)
-        for rounding in margins.ROUNDINGS:
+        for rounding in descent.ROUNDINGS:
             values = [record.rounded for record in model.history_ if record.rounding == rounding]
             assert (np.diff(values) < 0).all()
-        assert {record.rounding for record in model.history_} >= set(margins.ROUNDINGS[:2])
+        assert {record.rounding for record in model.history_} >= set(descent.ROUNDINGS[:2])
         assert len(capsys.readouterr().err.splitlines()) == model.n_iter_
 
     def test_a_smaller_tol_comes_nearer(self):
@@ -218,6 +218,96 @@ class TestMinimum:
         assert tight.dual_gap_ < loose.dual_gap_
 
 
+def separated(seed=0):
+    """The first feature tells the classes, the others nothing."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(30) % 2
+    X = rng.normal(size=(30, 10))
+    X[:, 0] = 3 * y + 0.3 * X[:, 0]
+    return X, y
+
+
+class TestLostDirections:
+    """Stationary in L, but not in M = L'L: L = 0, and every L that has lost a direction."""
+
+    @pytest.mark.parametrize("mu", [0.02, 0.03])
+    @pytest.mark.parametrize("seed", range(3))
+    def test_a_weak_push_does_not_collapse(self, mu, seed):
+        X, y = separated(seed)
+        optimum = oracles.lmnn_by_cvxpy(X, y, oracles.target_neighbours(X, y, 3), mu)
+        model = LMNN(push_weight=mu).fit(X, y)
+        assert model.status_ is Status.CONVERGED
+        assert model.objective_ * (1 - model.dual_gap_) <= optimum * (1 + 1e-6)
+        assert model.objective_ <= optimum / (1 - model.dual_gap_) * (1 + 1e-6)
+        assert model.dual_gap_ <= 0.01
+
+    @pytest.mark.parametrize("seed", [1, 16, 34, 58])
+    def test_few_points_in_a_plane(self, seed):
+        X, y = np.random.default_rng(seed).normal(size=(9, 2)), np.arange(9) % 2
+        optimum = oracles.lmnn_by_cvxpy(X, y, oracles.target_neighbours(X, y, 3), 0.571)
+        model = LMNN(push_weight=0.571, tol=1e-4).fit(X, y)
+        assert model.objective_ == pytest.approx(optimum, rel=2e-4)
+        assert model.status_ is Status.CONVERGED
+
+    @pytest.mark.parametrize("rank", [1, 2])
+    def test_a_start_without_some_directions(self, rank):
+        X, y = blobs()
+        optimum = oracles.lmnn_by_cvxpy(X, y, oracles.target_neighbours(X, y, 3), 0.5)
+        model = LMNN(init=np.diag([1.0, 1.0, 0.0] if rank == 2 else [1.0, 0.0, 0.0]), tol=1e-4).fit(X, y)
+        assert model.objective_ == pytest.approx(optimum, rel=2e-4)
+
+    @pytest.mark.filterwarnings("ignore:Solution may be inaccurate")  # of the semi-definite program
+    def test_with_a_kernel(self):
+        X, y = separated()
+        model = KernelLMNN(4, push_weight=0.02).fit(X, y)
+        Z = model.map(X)
+        optimum = oracles.lmnn_by_cvxpy(Z, y, oracles.target_neighbours(Z, y, 3), 0.02)
+        assert model.objective_ == pytest.approx(optimum, rel=0.01)
+        assert model.dual_gap_ <= 0.01
+
+    def test_few_components_leave_zero_too(self):
+        X, y = separated()
+        model = LMNN(2, push_weight=0.02, init=np.eye(10)[1:3]).fit(X, y)
+        assert model.objective_ < 0.5 * 0.02 * 30 * 3 * 15  # of L = 0
+
+    def test_zero_may_be_the_optimum(self):
+        X, y = load_wine(return_X_y=True)
+        X, y = StandardScaler().fit_transform(X)[::5], y[::5]
+        optimum = oracles.lmnn_by_cvxpy(X, y, oracles.target_neighbours(X, y, 3), 0.001)
+        model = LMNN(push_weight=0.001).fit(X, y)
+        assert model.status_ is Status.CONVERGED
+        assert model.dual_gap_ == pytest.approx(0, abs=1e-9)
+        assert model.objective_ == pytest.approx(optimum, rel=1e-6)
+        np.testing.assert_allclose(model.components_, 0, atol=1e-6)
+
+    def test_what_tells_one_class_from_the_others(self):
+        """In the last feature no targets differ, so that it costs nothing there; the bound must still be one, and tight."""
+        X, y = blobs()
+        X = np.column_stack([X, y == 0])
+        optimum = oracles.lmnn_by_cvxpy(X, y, oracles.target_neighbours(X, y, 3), 0.5)
+        model = LMNN(tol=1e-3).fit(X, y)
+        assert model.status_ is Status.CONVERGED
+        assert model.dual_gap_ <= 1e-3
+        assert model.objective_ * (1 - model.dual_gap_) <= optimum * (1 + 1e-6)
+        assert optimum <= model.objective_ * (1 + 1e-6)
+
+    @pytest.mark.parametrize("tol", [1e-2, 1e-3, 1e-4])
+    @pytest.mark.parametrize("mu", [0.01, 0.1, 0.9, 0.99])
+    def test_converged_means_that_the_gap_is_closed(self, mu, tol):
+        for seed in range(5):
+            X, y = blobs((7, 6, 8), d=4, seed=seed, spread=2.0)
+            model = LMNN(push_weight=mu, tol=tol).fit(X, y)
+            left = model.objective_ / (mu * np.sum(model.target_neighbors_ >= 0))
+            assert model.status_ is Status.CONVERGED
+            assert model.dual_gap_ <= tol or left <= tol
+
+    def test_a_local_optimum_is_not_called_convergence(self):
+        X, y = blobs((20, 20, 20), d=5)
+        model = LMNN(1).fit(X, y)
+        assert model.dual_gap_ > 0.01
+        assert model.status_ is Status.LOCAL_OPTIMUM
+
+
 class TestInit:
     X, y = blobs((20, 20, 20), d=5)
 
@@ -225,7 +315,7 @@ class TestInit:
         """components_ before the first step."""
         model = LMNN(**settings)
         model.classes_ = np.unique(self.y)
-        return model._start(self.X, self.y)
+        return model._starts(self.X, self.y)[0]
 
     def test_named_starts(self):
         np.testing.assert_array_equal(self.start(init="identity"), np.eye(5))
@@ -239,6 +329,31 @@ class TestInit:
         given = np.arange(10.0).reshape(2, 5)
         np.testing.assert_array_equal(self.start(init=given), given)
 
+    @pytest.mark.parametrize("seed", range(4))
+    def test_few_components_take_the_best_of_several_starts(self, seed):
+        X, y = blobs((20, 20, 20), d=6, seed=seed)
+        chosen = LMNN(2).fit(X, y)
+        others = [LMNN(2, init=init).fit(X, y).objective_ for init in ("lda", "pca", "identity")]
+        assert chosen.objective_ <= min(others) * (1 + 1e-9)
+
+    def test_two_components_of_iris(self):
+        X, y = load_iris(return_X_y=True)
+        assert LMNN(2).fit(StandardScaler().fit_transform(X), y).objective_ < 303  # 301.8 from two starts, 320 from another
+
+    def test_starts_without_spread_are_not_tried(self):
+        X = self.X.copy()
+        X[:, :2] = 3.0  # what two rows of the identity choose
+        assert LMNN(2).fit(X, self.y).objective_ > 0
+
+    def test_random_starts(self):
+        one, same, other = (LMNN(2, init="random", random_state=seed).fit(self.X, self.y).components_ for seed in (0, 0, 1))
+        np.testing.assert_array_equal(one, same)
+        assert not np.allclose(one, other)
+        start = self.start(n_components=2, init="random", random_state=0)
+        assert start.shape == (2, 5)
+        full = [LMNN(init="random", random_state=seed, tol=1e-4).fit(self.X, self.y).objective_ for seed in range(3)]
+        np.testing.assert_allclose(full, LMNN(tol=1e-4).fit(self.X, self.y).objective_, rtol=2e-4)
+
     def test_the_start_is_used(self):
         given = np.ones((1, 5))
         with pytest.warns(ConvergenceWarning):
@@ -249,7 +364,7 @@ class TestInit:
     @pytest.mark.parametrize(
         ("settings", "message"),
         [
-            ({"init": "random"}, "init='random' is not known"),
+            ({"init": "none"}, "init='none' is not known"),
             ({"init": np.ones((2, 4))}, r"shape \(n_components, 5\); its shape is \(2, 4\)"),
             ({"init": np.ones((2, 5)), "n_components": 3}, r"shape \(3, 5\)"),
             ({"init": "lda", "n_components": 3}, "at most 2 directions"),
@@ -338,7 +453,7 @@ class TestAwkwardData:
         plain, scaled = LMNN(tol=1e-4).fit(X, y), LMNN(tol=1e-4).fit(X, y)
         units = np.array([1e-9, 1.0, 1e9])
         model = margins.Margins(X * units, y, plain.target_neighbors_, 0.5)
-        found = margins.minimise(model, np.diag(1 / units), tol=1e-4, max_iter=1000)
+        found = descent.minimise(model, np.diag(1 / units), tol=1e-4, max_iter=1000)
         assert found.objective == pytest.approx(scaled.objective_, rel=1e-3)
 
     def test_a_class_of_one_does_not_undo_the_memory(self):

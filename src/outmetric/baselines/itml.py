@@ -44,7 +44,7 @@ class _InformationTheoretic(Baseline):
     random_state: Any
 
     @abstractmethod
-    def _prior_factor(self, points: Array) -> Array:
+    def _prior_factor(self, points: Array, rng: np.random.Generator) -> Array:
         """L_0 for the prior A_0 = L_0'L_0."""
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -66,10 +66,12 @@ class _InformationTheoretic(Baseline):
         rng = generator(self.random_state)
         similar, dissimilar = sample_pairs(labels, count, rng)
         signs = np.repeat([1.0, -1.0], [len(similar), len(dissimilar)])
-        return self._fit(embedded, np.concatenate([similar, dissimilar]), signs, rng)
+        return self._fit(embedded, embedded.points, np.concatenate([similar, dissimilar]), signs, rng)
 
     def fit_pairs(self, pairs: Any, y: Any, X: Any = None) -> Self:
         """Learn the metric from given pairs.
+
+        Bounds and prior that come from the points count each of them once, however many pairs it is in.
 
         Parameters
         ----------
@@ -100,7 +102,8 @@ class _InformationTheoretic(Baseline):
             raise ValueError(f"pairs must be row numbers from 0 to {len(points) - 1}, and at least one pair.")
         if not np.isin(y, [1, -1]).all():
             raise ValueError(f"y must be 1 for similar pairs and -1 for dissimilar ones; it holds {np.unique(y)[:5].tolist()}.")
-        return self._fit(embedded, pairs, y.astype(np.float64), generator(self.random_state))
+        rng = generator(self.random_state)
+        return self._fit(embedded, np.unique(points, axis=0), pairs, y.astype(np.float64), rng)
 
     def _check_parameters(self) -> None:
         check_limits(self)
@@ -110,15 +113,16 @@ class _InformationTheoretic(Baseline):
         numbers = np.shape(self.percentiles) == (2,) and all(isinstance(value, Real) for value in self.percentiles)
         if not numbers or not 0 <= self.percentiles[0] <= self.percentiles[1] <= 100:
             raise ValueError(f"percentiles must be two ascending numbers from 0 to 100, not {self.percentiles!r}.")
-        if self.bounds is not None and np.shape(self.bounds) != (2,):
+        if self.bounds is not None and np.shape(self.bounds) not in ((2,), (1, 2), (2, 1)):
             raise ValueError(f"bounds must be None or two numbers, not {self.bounds!r}.")
-        for bound in () if self.bounds is None else self.bounds:
+        for bound in () if self.bounds is None else np.ravel(self.bounds):
             check_number("each of the two bounds", bound, positive=True)
 
-    def _fit(self, embedded: Embedded, pairs: Array, signs: Array, rng: np.random.Generator) -> Self:
+    def _fit(self, embedded: Embedded, typical: Array, pairs: Array, signs: Array, rng: np.random.Generator) -> Self:
+        """Learn from pairs of embedded points; bounds and prior are those of the ``typical`` points."""
         points = embedded.points
         given = self.bounds is not None
-        self.bounds_ = np.array(self.bounds, dtype=float) if given else distance_percentiles(points, self.percentiles, rng)
+        self.bounds_ = np.array(self.bounds, dtype=float).ravel() if given else distance_percentiles(typical, self.percentiles, rng)
         differences = points[pairs[:, 0]] - points[pairs[:, 1]]
         # No metric moves points that coincide.
         apart = differences.any(axis=1)
@@ -128,12 +132,14 @@ class _InformationTheoretic(Baseline):
         if not apart.any():
             raise ValueError("every pair is of two equal points; there is nothing to learn from.")
         signs = signs[apart]
-        constraints = Constraints(differences[apart], signs, np.where(signs > 0, *self.bounds_))
+        low, high = self.bounds_
+        constraints = Constraints(differences[apart], signs, np.where(signs > 0, low, high))
+        prior_factor = self._prior_factor(typical, rng)
         try:
             with embedded.threads():
                 found = project(
                     constraints,
-                    self._prior_factor(points),
+                    prior_factor,
                     gamma=float(self.gamma),
                     tol=self.tol,
                     max_iter=self.max_iter,
@@ -187,14 +193,15 @@ class ITML(_InformationTheoretic, LinearSpace):
         Bounds on the *squared* distance of similar and of dissimilar pairs. Default: from ``percentiles``.
     percentiles : pair of float
         Percentiles of the squared Euclidean distances of the training points, as bounds.
-    prior : "identity", "covariance" or array of shape (d, d)
-        A_0. "covariance": the inverse covariance of the training points.
+    prior : "identity", "covariance", "random" or array of shape (d, d)
+        A_0. "covariance": the inverse covariance of the training points. "random": positive definite, with the identity as mean. A
+        singular one is a `numpy.linalg.LinAlgError`, which is a ValueError.
     max_iter : int
         At most this many sweeps over all pairs.
     tol : float
         Stop when no projection in a sweep corrects a squared distance by more, relatively.
     random_state : int, RandomState or None
-        For drawing pairs.
+        For drawing pairs, and for ``prior="random"``.
     verbose : bool
         Report every sweep on stderr.
 
@@ -204,8 +211,8 @@ class ITML(_InformationTheoretic, LinearSpace):
         L.
     bounds_ : array of shape (2,)
     pairs_, pair_signs_ : arrays of shape (n_pairs, 2) and (n_pairs,)
-        The pairs used, by row number of X (of all points of the pairs, one after the other, if they were given without X); 1 for
-        similar ones. Pairs of equal points are left out.
+        The pairs used, by row number of X (of the distinct points of the pairs, in the order in which they first appear, if they
+        were given without X); 1 for similar ones. Pairs of equal points are left out.
     relaxed_bounds_ : array of shape (n_pairs,)
         xi_c, which the squared distances keep.
     multipliers_ : array of shape (n_pairs,)
@@ -253,33 +260,36 @@ class ITML(_InformationTheoretic, LinearSpace):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _prior_factor(self, points: Array) -> Array:
+    def _prior_factor(self, points: Array, rng: np.random.Generator) -> Array:
         d = points.shape[1]
         if isinstance(self.prior, str):
             if self.prior == "identity":
                 return np.eye(d)
+            if self.prior == "random":
+                return np.asarray(scipy.linalg.qr(rng.standard_normal((2 * d, d)), mode="economic")[1] / np.sqrt(2 * d))
             if self.prior != "covariance":
-                raise ValueError(f"prior={self.prior!r} is not known; use 'identity', 'covariance' or a matrix.")
+                raise ValueError(f"prior={self.prior!r} is not known; use 'identity', 'covariance', 'random' or a matrix.")
             deviations = points.std(axis=0, ddof=1)
             constant = deviations <= len(points) * np.finfo(float).eps * np.abs(points).max(axis=0)
             scaled = (points - points.mean(axis=0)) / np.where(constant, 1, deviations)
             values, vectors = scipy.linalg.eigh(scaled.T @ scaled / (len(points) - 1))
             if constant.any() or not values[0] > 1e-10 * values[-1]:
-                raise ValueError(
+                raise np.linalg.LinAlgError(
                     "prior='covariance' needs a regular covariance matrix, and this one is singular: remove constant or collinear "
                     "features, or use prior='identity'."
                 )
             return np.asarray((vectors / np.sqrt(values)).T / deviations)
         if self.prior is None:
-            raise ValueError("prior=None is not known; use 'identity', 'covariance' or a matrix.")
+            raise ValueError("prior=None is not known; use 'identity', 'covariance', 'random' or a matrix.")
         matrix = check_array(self.prior, dtype=np.float64, input_name="prior")
         if matrix.shape != (d, d):
             raise ValueError(f"prior must have the shape ({d}, {d}); its shape is {matrix.shape}.")
         check_psd(matrix, "prior")
-        try:
-            return np.asarray(scipy.linalg.cholesky(matrix))
-        except np.linalg.LinAlgError as error:
-            raise ValueError("prior must be positive definite, and this matrix is singular.") from error
+        # Judged with a diagonal of ones, so that the units of the features do not matter.
+        units = np.sqrt(np.diag(matrix))
+        if not units.all() or not np.linalg.eigvalsh(matrix / np.outer(units, units))[0] > d * np.finfo(float).eps:
+            raise np.linalg.LinAlgError("prior must be positive definite, and this matrix is singular.")
+        return np.asarray(scipy.linalg.cholesky(matrix))
 
 
 @storable("KernelITML")
@@ -351,12 +361,12 @@ class KernelITML(_InformationTheoretic, KernelSpace):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _prior_factor(self, points: Array) -> Array:
+    def _prior_factor(self, points: Array, rng: np.random.Generator) -> Array:
         return np.eye(points.shape[1])
 
 
 def _numbered(pairs: Any) -> tuple[Array, Array]:
-    """Pairs of points as points, one after the other, and pairs of row numbers."""
+    """Pairs of points as distinct points, in the order in which they first appear, and pairs of row numbers."""
     try:
         values = np.asarray(pairs)
     except ValueError:  # ragged
@@ -367,4 +377,18 @@ def _numbered(pairs: Any) -> tuple[Array, Array]:
         raise ValueError(f"pairs of points have the shape (n_pairs, 2, d); theirs is {values.shape}. Row numbers need X.")
     else:
         points = points_of_pairs(values.astype(np.float64), "d")
-    return points, np.arange(len(points)).reshape(-1, 2)
+    firsts: dict[Any, int] = {}
+    numbers = [firsts.setdefault(_identity(point), len(firsts)) for point in points]
+    rows = np.unique(numbers, return_index=True)[1]
+    return points[rows], np.array(numbers).reshape(-1, 2)
+
+
+def _identity(point: Any) -> Any:
+    """What is equal for equal points: numbers by value, objects by equality if they know theirs, else by being the same."""
+    if isinstance(point, np.ndarray):
+        return (point.shape, (point + 0.0).tobytes()) if point.dtype.kind == "f" else id(point)  # 0.0 and -0.0 are equal
+    try:
+        hash(point)
+    except TypeError:
+        return id(point)
+    return point

@@ -14,10 +14,11 @@ from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.utils.validation import check_array
 
-from outmetric.baselines.margins import Margins, minimise, target_neighbours
+from outmetric.baselines.descent import Minimum, minimise
+from outmetric.baselines.margins import Margins, target_neighbours
 from outmetric.baselines.spaces import Baseline, KernelSpace, LinearSpace, check_limits, embed_with_classes, report, store
 from outmetric.estimators import Fact, exportable_metric, number
-from outmetric.foundation import Array, check_integer, check_number, storable
+from outmetric.foundation import Array, check_integer, check_number, generator, storable
 
 # Kernel principal components with less variance than this, relative to the first, are left out.
 NEGLIGIBLE = 1e-6
@@ -33,8 +34,8 @@ class _LargeMargin(Baseline):
     dual_gap_: float
 
     @abstractmethod
-    def _start(self, points: Array, labels: Array) -> Array:
-        """The L to start from."""
+    def _starts(self, points: Array, labels: Array) -> list[Array]:
+        """The L to start from; of several, that which leads to the lowest objective is taken."""
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the metric.
@@ -59,20 +60,23 @@ class _LargeMargin(Baseline):
         with embedded.threads():
             self.target_neighbors_ = self._target_neighbours(points, labels)
             margins = Margins(points, labels, self.target_neighbors_, float(self.push_weight))
-            found = minimise(
-                margins,
-                self._start(points, labels),
-                tol=self.tol,
-                max_iter=self.max_iter,
-                on_iteration=lambda now: report(
-                    self,
-                    f"iteration {now.iteration}: objective {now.objective:.7g}, steepness {now.steepness:.2e}, "
-                    f"{now.active} active triplets, {now.seconds:.2f} s",
-                ),
-            )
+            found = min((self._minimise(margins, start) for start in self._starts(points, labels)), key=lambda end: end.objective)
         self.objective_, self.dual_gap_ = found.objective, found.gap
         store(self, embedded.measure(found.factor), found.history, found.status)
         return self
+
+    def _minimise(self, margins: Margins, start: Array) -> Minimum:
+        return minimise(
+            margins,
+            start,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            on_iteration=lambda now: report(
+                self,
+                f"iteration {now.iteration}: objective {now.objective:.7g}, steepness {now.steepness:.2e}, "
+                f"{now.active} active triplets, {now.seconds:.2f} s",
+            ),
+        )
 
     def _settings(self) -> list[Fact]:
         neighbours = self.target_neighbors_.shape[1]
@@ -117,30 +121,36 @@ class LMNN(_LargeMargin, LinearSpace):
     Parameters
     ----------
     n_components : int, optional
-        Rows of L. Default: the number of features. With fewer the problem is not convex and the gap does not close.
+        Rows of L. Default: the number of features. With fewer the problem is not convex: the result is a local optimum, and the
+        gap need not close.
     n_neighbors : int
         Target neighbours of each point. Classes with fewer other members use those (with a warning).
     push_weight : float
         mu, between 0 and 1.
-    init : "auto", "identity", "pca", "lda" or array of shape (n_components, d)
-        L to start from, up to a factor, which is chosen. "auto": the identity for a square L, else "lda" if it has enough
-        directions, else "pca". The rank of L does not grow.
+    init : "auto", "identity", "pca", "lda", "random" or array of shape (n_components, d)
+        L to start from, up to a factor, which is chosen. "auto": the identity for a square L, whose result does not depend on the
+        start; else that of "lda" (if it has enough directions), "pca" and "identity" which leads to the lowest objective.
     max_iter : int
-        At most this many steps of L-BFGS.
+        At most this many steps of L-BFGS from each start.
     tol : float
-        Stop when the duality gap is below, relative to the objective; when |gradient| |L| is and rounding the kinks less lowers the
-        objective by less; or when the mean loss of a target neighbour is below this share of the margin.
+        Stop when the duality gap is below, relative to the objective; or when the mean loss of a target neighbour is below this
+        share of the margin. With few components also when |gradient| |L| is, and rounding the kinks less lowers the objective by
+        less.
+    random_state : int, RandomState or None
+        For ``init="random"``.
     verbose : bool
         Report every step on stderr.
 
     Attributes
     ----------
     components_ : array of shape (n_components, d)
-        L.
+        L, which cannot be replaced.
     objective_ : float
     dual_gap_ : float
         (objective - lower bound) / objective, where the bound holds for metrics of any rank. The result is never further from the
-        optimum, relatively, and often much nearer; with a smaller tol the bound becomes tight. 1: no bound is known.
+        optimum, relatively, and often much nearer; with a smaller tol the bound becomes tight. 1: no bound is known. With few
+        components it is what all of them could gain at most: a large gap says that few are not enough, or that the local optimum
+        is poor, but not which.
     target_neighbors_ : array of shape (n, n_neighbors)
         By index, -1 for none.
     history_ : tuple of MarginRecord
@@ -148,7 +158,7 @@ class LMNN(_LargeMargin, LinearSpace):
     n_iter_, n_samples_fit_ : int
         Iterations, and samples learned from.
     status_ : Status
-        How the fit ended; its value is advice.
+        How the fit ended; its value is advice. CONVERGED: as ``tol`` asks. LOCAL_OPTIMUM: with few components.
     classes_ : array
     metric_ : LinearMetric
 
@@ -172,6 +182,8 @@ class LMNN(_LargeMargin, LinearSpace):
     True
     """
 
+    random_state: Any = None  # for pickles of version 0.1, which lack it
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -181,6 +193,7 @@ class LMNN(_LargeMargin, LinearSpace):
         init: str | ArrayLike = "auto",
         max_iter: int = 1000,
         tol: float = 1e-2,
+        random_state: Any = None,
         verbose: bool = False,
     ) -> None:
         self.n_components = n_components
@@ -189,9 +202,10 @@ class LMNN(_LargeMargin, LinearSpace):
         self.init = init
         self.max_iter = max_iter
         self.tol = tol
+        self.random_state = random_state
         self.verbose = verbose
 
-    def _start(self, points: Array, labels: Array) -> Array:
+    def _starts(self, points: Array, labels: Array) -> list[Array]:
         n, d = points.shape
         given = self.n_components
         if given is not None and (not isinstance(given, Integral) or isinstance(given, bool) or not 1 <= int(given) <= d):
@@ -202,25 +216,33 @@ class LMNN(_LargeMargin, LinearSpace):
             start = check_array(self.init, dtype=np.float64, input_name="init", copy=True)
             if start.shape[1] != d or given not in (None, len(start)):
                 raise ValueError(f"init must have the shape ({given or 'n_components'}, {d}); its shape is {start.shape}.")
-            return np.asarray(start)
-        init = self.init
-        if init == "auto":
-            init = "identity" if m == d else "lda" if m <= directions else "pca" if m <= min(n, d) else "identity"
-        if init == "identity":
+            return [np.asarray(start)]
+        if self.init == "auto":
+            enough = {"lda": m < d and m <= directions, "pca": m < d and m <= n, "identity": True}
+            starts = [self._start(name, points, labels, m) for name, possible in enough.items() if possible]
+            # The identity may choose nothing but constant features.
+            return [start for start in starts if np.ptp(points @ start.T, axis=0).any()] or starts
+        if self.init == "pca" and m > min(n, d):
+            raise ValueError(f"init='pca' has at most {min(n, d)} directions for {n} samples; n_components={m}.")
+        if self.init == "lda" and m > directions:
+            raise ValueError(f"init='lda' has at most {directions} directions, n_components={m}; use init='pca'.")
+        return [self._start(self.init, points, labels, m)]
+
+    def _start(self, name: str, points: Array, labels: Array, m: int) -> Array:
+        d = points.shape[1]
+        if name == "identity":
             return np.asarray(np.eye(m, d))
-        if init == "pca":
-            if m > min(n, d):
-                raise ValueError(f"init='pca' has at most {min(n, d)} directions for {n} samples; n_components={m}.")
+        if name == "pca":
             return np.asarray(PCA(m, svd_solver="full").fit(points).components_)
-        if init == "lda":
-            if m > directions:
-                raise ValueError(f"init='lda' has at most {directions} directions, n_components={m}; use init='pca'.")
+        if name == "random":
+            return generator(self.random_state).standard_normal((m, d))
+        if name == "lda":
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # collinear features, which do no harm here
                 found = LinearDiscriminantAnalysis().fit(points, labels).scalings_.T[:m]
             # Collinear features may leave fewer directions; L needs all its rows.
             return np.vstack([found, np.eye(m, d)[len(found) :]])
-        raise ValueError(f"init={self.init!r} is not known; use 'auto', 'identity', 'pca', 'lda' or an array.")
+        raise ValueError(f"init={name!r} is not known; use 'auto', 'identity', 'pca', 'lda', 'random' or an array.")
 
 
 @storable("KernelLMNN")
@@ -289,5 +311,5 @@ class KernelLMNN(_LargeMargin, KernelSpace):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _start(self, points: Array, labels: Array) -> Array:
-        return np.eye(points.shape[1])
+    def _starts(self, points: Array, labels: Array) -> list[Array]:
+        return [np.eye(points.shape[1])]

@@ -14,17 +14,15 @@ the slopes of the rounded hinge are the alpha_t that bound the optimum of the un
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 import scipy.spatial
 from sklearn.utils import gen_batches
 
 from outmetric.foundation import Array, storable
-from outmetric.solvers import Status
 
 # Distances, or differences of coordinates, held at once.
 BLOCK = 2**18
@@ -37,12 +35,8 @@ DENSE = 0.03
 SKIN = 0.1
 # |x|^2 - 2 x'z + |z|^2 is wrong by less than this times the largest |x|^2.
 CANCELLATION = 16 * np.finfo(float).eps
-# Past steps that L-BFGS keeps.
-CORRECTIONS = 10
-# Widths of the rounded kink in units of the margin, from easy to exact.
-ROUNDINGS = (0.1, 0.01, 0.001)
-# A step that lowers the objective by less than this, relatively, is the last for its rounding.
-FLAT = 1e-10
+# Squared distances up to this are round-off, where points have unit variance.
+COINCIDENT = 1e-20
 
 
 def target_neighbours(X: Array, labels: Array, count: int) -> Array:
@@ -220,29 +214,58 @@ class Margins:
         return Evaluation(sums.objective, sums.rounded, 2 * forces.T @ self.X, sums.active)
 
     def lower_bound(self, L: Array, rounding: float) -> float:
-        """A bound from below on the objective of every metric, best where L minimises the objective with this rounding.
+        """A bound from below on the objective of every metric, best where L minimises the objective with this rounding."""
+        return self.certify(L, rounding).bound
+
+    def certify(self, L: Array, rounding: float) -> Certificate:
+        """How far from the optimum over all metrics L can be.
 
         The slopes of the hinges, times mu, are in the box of the dual. With the pull P and the slopes' sum Q of D_t, they are
-        feasible once scaled by the largest s <= 1 for which P + s Q >= 0, and the dual objective is s times their sum. Zero if P is
-        singular up to round-off: then no s > 0 can be trusted.
-        """
-        mu, X = self.push_weight, self.X
-        sums = self._sum(X @ L.T, rounding, X)
-        pull, push = np.zeros((2, X.shape[1], X.shape[1]))
-        for column, slopes in zip(self._targets.T, sums.target_slopes.T, strict=True):
-            differences = X - X[column]
-            pull += (1 - mu) * differences.T @ differences
-            push += mu * differences.T @ (slopes[:, None] * differences)
-        push -= mu * (X.T @ sums.repulsion)
-        values, vectors = scipy.linalg.eigh(pull)
-        if not values[0] > 1e-12 * values[-1]:
-            return 0.0
-        vectors /= np.sqrt(values)
-        steepest = float(scipy.linalg.eigvalsh(-vectors.T @ (push + push.T) @ vectors / 2)[-1])
-        return mu * float(sums.target_slopes.sum()) / max(1.0, steepest)
+        feasible once scaled by the largest s <= 1 for which P + s Q >= 0, and the dual objective is s times their sum.
 
-    def _sum(self, Z: Array, rounding: float, vectors: Array) -> _Sums:
-        """The sums over all triplets, for the points mapped to Z."""
+        A direction v in which all targets coincide asks for -sum_t alpha_t (v'(x_i - x_l))^2 >= 0: triplets whose impostor differs
+        from i in such a direction must have the slope zero. The bound is zero if targets coincide in v up to a little more than
+        round-off: then no s > 0 can be trusted.
+        """
+        Z, pull = self.X @ L.T, self._pull
+        sums = allowed = self._sum(Z, rounding, self.X)
+        push = self._push(sums)
+        gradient = pull.matrix + push
+        if pull.coincident is not None:
+            allowed = self._sum(Z, rounding, self.X, pull.coincident)
+            push = self._push(allowed)
+        steepest = np.linalg.eigvalsh(-pull.units.T @ push @ pull.units).max(initial=1.0) if pull.is_exact else np.inf
+        bound = self.push_weight * allowed.target_slopes.sum()
+        # With slopes q, the rounded objective is <P + Q, M> + mu sum_t (q_t + h/2 q_t (1 - q_t)), the last being that of its dual.
+        rounded_bound = allowed.rounded - np.sum((L @ (pull.matrix + push)) * L)
+        return Certificate(sums.objective, sums.rounded, float(bound / steepest), float(rounded_bound / steepest), gradient)
+
+    @cached_property
+    def _pull(self) -> _Pull:
+        X = self.X
+        matrix = np.zeros((X.shape[1], X.shape[1]))
+        for column in self._targets.T:
+            differences = X - X[column]
+            matrix += (1 - self.push_weight) * differences.T @ differences
+        values, vectors = scipy.linalg.eigh(matrix)
+        regular = values > 1e-12 * values[-1]
+        units = vectors[:, regular] / np.sqrt(values[regular])
+        if regular.all():
+            return _Pull(matrix, units, None, True)
+        others = X @ vectors[:, ~regular]
+        furthest = max(squared_distances(others, np.arange(len(X)), column).max() for column in self._targets.T)
+        return _Pull(matrix, units, others, bool(furthest <= COINCIDENT))
+
+    def _push(self, sums: _Sums) -> Array:
+        """Q, the sum of mu slope_t D_t, from sums with the points as vectors."""
+        push = -self.X.T @ sums.repulsion
+        for column, slopes in zip(self._targets.T, sums.target_slopes.T, strict=True):
+            differences = self.X - self.X[column]
+            push += differences.T @ (slopes[:, None] * differences)
+        return np.asarray(self.push_weight * (push + push.T) / 2)
+
+    def _sum(self, Z: Array, rounding: float, vectors: Array, places: Array | None = None) -> _Sums:
+        """The sums over all triplets, for the points mapped to Z; with ``places``, those with the impostor at the same place."""
         n, mu = len(Z), self.push_weight
         pulled = np.stack([squared_distances(Z, np.arange(n), column) for column in self._targets.T], axis=1)
         edges = np.where(self._present, 1 + pulled, -np.inf)
@@ -251,6 +274,9 @@ class Margins:
         target_slopes, degrees, attraction = np.zeros_like(pulled), np.zeros(n), np.zeros_like(vectors)
         active = 0
         for block, rows, columns, distances in self._search.pairs(Z, radii):
+            if places is not None:
+                together = squared_distances(places, rows, columns) <= COINCIDENT
+                rows, columns, distances = rows[together], columns[together], distances[together]
             weights = np.zeros(len(rows))
             for column, edge in enumerate(edges.T):
                 violation = edge[rows] - distances
@@ -273,6 +299,30 @@ class Margins:
         graph = scipy.sparse.csr_array((weights.ravel(), self._targets.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n))
         degrees = weights.sum(axis=1) + np.bincount(self._targets.ravel(), weights.ravel(), minlength=n)
         return np.asarray(degrees[:, None] * vectors - graph @ vectors - graph.T @ vectors)
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """The objective at some L, as published and rounded, with bounds from below on those of all metrics.
+
+    ``gradient`` is that of the rounded objective in M = L'L, of shape (d, d): L is optimal only if it has no negative eigenvalue.
+    """
+
+    objective: float
+    rounded: float
+    bound: float
+    rounded_bound: float
+    gradient: Array
+
+
+@dataclass(frozen=True, eq=False)
+class _Pull:
+    """P, directions in which it is the identity, and the points' coordinates in those where it is zero, exactly or nearly."""
+
+    matrix: Array
+    units: Array
+    coincident: Array | None
+    is_exact: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,105 +351,6 @@ class MarginRecord:
 
 
 Record = MarginRecord  # its name in pickles of version 0.1
-
-
-@dataclass(frozen=True, eq=False)
-class Minimum:
-    """The best L found, a lower bound on the objective of any other, and how it was found."""
-
-    factor: Array
-    objective: float
-    lower_bound: float
-    history: tuple[MarginRecord, ...]
-    status: Status
-
-    @property
-    def gap(self) -> float:
-        return (self.objective - self.lower_bound) / self.objective if self.objective > 0 else 0.0
-
-
-def minimise(
-    margins: Margins, start: Array, *, tol: float, max_iter: int, on_iteration: Callable[[MarginRecord], None] = lambda record: None
-) -> Minimum:
-    """Minimise over L by L-BFGS, with kinks rounded less and less.
-
-    A rounding is left for the next when the steepness is below ``tol``. The search ends when the duality gap is below ``tol``, or
-    when a rounding lowers the objective of the one before by less. It also ends when less is left of the objective than ``tol`` of
-    a margin for each target: where a metric can keep every margin, the infimum is zero and not attained.
-    """
-    began = time.perf_counter()
-    history: list[MarginRecord] = []
-
-    def tell(rounding: float, evaluation: Evaluation, steepness: float) -> bool:
-        seconds = time.perf_counter() - began
-        now = MarginRecord(
-            len(history) + 1, evaluation.objective, evaluation.rounded, rounding, steepness, evaluation.active, seconds
-        )
-        history.append(now)
-        on_iteration(now)
-        return steepness <= tol or evaluation.objective <= nothing or len(history) >= max_iter
-
-    nothing = tol * margins.push_weight * margins.n_targets
-    best = _scaled(margins, margins.inner(start))
-    objective, bound, status = margins.evaluate(best).objective, 0.0, Status.STALLED
-    stationary = False  # at some rounding
-    for rounding in ROUNDINGS:
-        previous = objective
-        found = _descend(margins, best, rounding, tell)
-        reached = margins.evaluate(found).objective
-        bound = max(bound, margins.lower_bound(found, rounding))
-        if reached < objective:
-            best, objective = found, reached
-        stationary |= bool(history) and history[-1].steepness <= tol
-        settled = rounding != ROUNDINGS[0] and previous - objective <= tol * objective
-        if objective - bound <= tol * objective or objective <= nothing or (stationary and settled):
-            status = Status.CONVERGED
-        elif len(history) >= max_iter:
-            status = Status.ITERATION_LIMIT
-        if status is not Status.STALLED:
-            break
-    return Minimum(margins.outer(best, start), objective, bound, tuple(history), status)
-
-
-def _scaled(margins: Margins, L: Array) -> Array:
-    """A multiple of L of which the objective, which is convex in its square, is low: descent from far away is slow."""
-    size = np.linalg.norm(L)
-    if not np.isfinite(size) or size == 0:
-        raise ValueError("the start maps all training points to one; choose another init.")
-    lowest = margins.evaluate(L).objective
-    multiple = L * (np.sqrt(len(L)) / size)
-    objective = margins.evaluate(multiple).objective
-    for factor in (4.0, 0.25):
-        following = margins.evaluate(factor * multiple).objective
-        while following < objective:
-            multiple, objective = factor * multiple, following
-            following = margins.evaluate(factor * multiple).objective
-    return L if lowest <= objective else multiple
-
-
-def _descend(margins: Margins, start: Array, rounding: float, tell: Callable[[float, Evaluation, float], bool]) -> Array:
-    """L-BFGS on the rounded objective until ``tell`` says stop or it is flat."""
-    latest: Evaluation
-
-    def evaluate(values: Array) -> tuple[float, Array]:
-        nonlocal latest
-        latest = margins.evaluate(values.reshape(start.shape), rounding)
-        return latest.rounded, latest.gradient.ravel()
-
-    def after_step(values: Array) -> None:
-        if tell(rounding, latest, latest.steepness(values)):
-            raise StopIteration
-
-    options = {
-        "maxiter": np.iinfo(np.int32).max,
-        "maxfun": np.iinfo(np.int32).max,
-        "ftol": FLAT,
-        "gtol": 0.0,
-        "maxcor": CORRECTIONS,
-    }
-    minimize: Any = scipy.optimize.minimize  # its type does not know that the callback may take the values
-    result = minimize(evaluate, start.ravel(), jac=True, method="L-BFGS-B", callback=after_step, options=options)
-    return np.asarray(result.x.reshape(start.shape))
 
 
 def squared_distances(Z: Array, rows: Array, columns: Array) -> Array:

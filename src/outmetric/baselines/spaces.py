@@ -28,7 +28,17 @@ from outmetric.estimators import (
     kept_points,
     own_copy,
 )
-from outmetric.foundation import Array, announce, check_integer, check_number, generator, n_points, one_blas_thread
+from outmetric.foundation import (
+    Array,
+    announce,
+    check_integer,
+    check_number,
+    generator,
+    n_points,
+    one_blas_thread,
+    require_memory,
+    to_array,
+)
 from outmetric.kernels import MatrixKernel, Separable
 from outmetric.solvers import Status
 
@@ -56,8 +66,12 @@ class Baseline(MetricTransformer):
     max_iter: int
     tol: float
     verbose: bool
-    components_: Array
     classes_: Array
+
+    @property
+    def components_(self) -> Array:
+        """L; read-only, since it is the metric's."""
+        return self.metric_.metric_factor
 
     @abstractmethod
     def _training_points(self, X: Any) -> Any:
@@ -97,12 +111,12 @@ def embed_with_classes(estimator: Baseline, X: Any, y: Any) -> tuple[Embedded, A
 def store(estimator: Baseline, metric: Metric, history: tuple[Any, ...], status: Status) -> None:
     """Keep what was learned, and warn if that was not all there is to learn."""
     estimator.metric_ = metric
-    estimator.components_ = metric.metric_factor
+    estimator.__dict__.pop("components_", None)  # of version 0.1
     estimator.history_ = history
     estimator.n_iter_ = len(history)
     estimator.status_ = status
     estimator._n_features_out = len(estimator.components_)
-    if status is not Status.CONVERGED:
+    if status not in (Status.CONVERGED, Status.LOCAL_OPTIMUM):
         warnings.warn(f"{type(estimator).__name__}: {status.value}", ConvergenceWarning, stacklevel=3)
 
 
@@ -116,7 +130,11 @@ class LinearSpace(Baseline):
     """The metric is |L (x - x')|."""
 
     def _training_points(self, X: Any) -> Any:
-        points = check_training(self, X, "arrays").astype(np.float64)
+        points = check_training(self, X, "sparse")
+        if hasattr(points, "toarray"):
+            n, d = points.shape
+            require_memory(8.0 * 4 * n * d, f"{n} sparse samples of {d} features, made dense", "TruncatedSVD before this.")
+        points = to_array(points).astype(np.float64)
         with np.errstate(over="ignore"):
             largest = float(np.abs(points - points[0]).max())
         if largest > 0 and not REPRESENTABLE < largest < 1 / REPRESENTABLE:
@@ -125,6 +143,11 @@ class LinearSpace(Baseline):
 
     def _embed(self, points: Any) -> Embedded:
         return Embedded(points, LinearMetric)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
 
 class KernelSpace(KernelTransformer, Baseline):

@@ -146,13 +146,21 @@ class LinearMetric(Metric):
         """X itself."""
         if X.shape[1] != self.metric_factor.shape[1]:
             raise ValueError(f"X has {X.shape[1]} features; the metric was learned on {self.metric_factor.shape[1]}.")
-        return np.asarray(X, dtype=_float_dtype(X))
+        return np.asarray(to_array(X), dtype=_float_dtype(X))
+
+    def coordinates(self, X: Any) -> Array:
+        """L x for each row of X; sparse rows are not made dense."""
+        if not hasattr(X, "toarray"):
+            return super().coordinates(X)
+        if X.shape[1] != self.metric_factor.shape[1]:
+            raise ValueError(f"X has {X.shape[1]} features; the metric was learned on {self.metric_factor.shape[1]}.")
+        return np.asarray(X @ self.metric_factor.T.astype(_float_dtype(X)))
 
     def to_onnx(self, graph: Any, rows: str) -> str:
         return str(graph("MatMul", rows, self.metric_factor.T))
 
     def _sample(self, x: Any) -> Any:
-        return _row(x)
+        return _row(to_array(x))
 
 
 def _to_onnx(graph: Any, model: Any, variables: Sequence[Any]) -> str:

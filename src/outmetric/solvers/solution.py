@@ -32,6 +32,10 @@ class Status(Enum):
 
     CONVERGED = "the optimality measure is below tol."
     ITERATION_LIMIT = "max_iter was reached before tol; raise max_iter or tol."
+    LOCAL_OPTIMUM = (
+        "no small change improves the result, but with fewer components than features the problem is not convex and a better "
+        "one may exist; dual_gap_ bounds how much better."
+    )
     STALLED = (
         "round-off ends all progress before tol is reached, so the result may be far from the optimum. Standardise the features; "
         "are some points, groups or bounds apart by many orders of magnitude?"
