@@ -14,7 +14,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from outmetric.choosing.candidates import shared_groups
 from outmetric.choosing.evaluation import REFERENCE, FoldScores, Request, Splits, Task, evaluate, tasks_of
-from outmetric.choosing.votes import Vote, is_multimetric
+from outmetric.choosing.votes import Vote, is_multimetric, scorer_of
 from outmetric.estimators import Gathered
 from outmetric.foundation import Array, one_blas_thread
 
@@ -143,7 +143,8 @@ def _column_of(values: list[Any]) -> Any:
 
 
 def deciding_metric(scoring: Any, refit: Any) -> str | None:
-    """The metric by which candidates are compared, "score" if there is only one; raises ValueError if ``refit`` does not fit."""
+    """The metric by which candidates are compared, "score" if there is only one; raises ValueError if they do not fit."""
+    scorer_of(scoring)  # raises for what is none
     if callable(scoring):
         return refit if isinstance(refit, str) else "score"  # what it returns is not known yet
     several = is_multimetric(scoring)
