@@ -356,7 +356,7 @@ def test_groups_are_routed(routing):
     """The outer and the inner splitter both keep groups together."""
     found = [
         cross_validate(
-            one(scoring="accuracy", cv=GroupKFold(3)), X, Y, cv=GroupKFold(4), params={"groups": GROUPS}, return_estimator=True
+            one(scoring="accuracy", cv=GroupKFold(3)), X, Y, cv=GroupKFold(2), params={"groups": GROUPS}, return_estimator=True
         )
         for one in (search, peer)
     ]

@@ -97,6 +97,11 @@ class ScoreTable:
         """The mean score of each row by the metric that decides; NaN unless it was scored in all folds."""
         return np.asarray(self._scores(f"test_{self.metric}").mean(axis=1))
 
+    def is_comparable(self) -> bool:
+        """Whether a candidate has a mean score by the metric that decides, or else by any."""
+        deciding = [self.metric] if self.metric in self.metrics else self.metrics
+        return any(bool(np.isfinite(self._scores(f"test_{name}").mean(axis=1)).any()) for name in deciding)
+
     def results(self) -> dict[str, Any]:
         """In the format of GridSearchCV."""
         found: dict[str, Any] = {}

@@ -290,9 +290,7 @@ class MetricSearchCV(CallbackSupportMixin, BestCandidateMixin, MetaEstimatorMixi
             warnings.warn(f"{scoring.stragglers} fits reached max_iter before tol.", ConvergenceWarning, stacklevel=3)
         table, failures = scoring.table, scoring.failures
         failed = table.failed.any(axis=2).ravel()
-        metrics = [table.metric] if table.metric in table.metrics else table.metrics
-        means = [self.cv_results_[f"mean_test_{metric}"] for metric in metrics]
-        if table.failed.all() or not np.isfinite(means).any():
+        if table.failed.all() or not table.is_comparable():
             first = next(iter(failures), "a score is not finite")
             kind = TypeError if first.startswith("TypeError:") else ValueError  # data of a wrong type are told as such
             raise kind(f"no candidate could be scored; the first failure: {first}")
@@ -312,9 +310,7 @@ class MetricSearchCV(CallbackSupportMixin, BestCandidateMixin, MetaEstimatorMixi
         ----------
         X, y : as for `fit`
         """
-        if not hasattr(self, "_scored") or not any(
-            np.isfinite(self.cv_results_[f"mean_test_{metric}"]).any() for metric in self._scored.table.metrics
-        ):
+        if not hasattr(self, "_scored") or not self._scored.table.is_comparable():
             raise NotFittedError("there is no interrupted fit with a candidate that was scored in all folds.")
         X, y = indexable(X, column_or_1d(y, warn=True))
         self._conclude(X, y, self._scored)
