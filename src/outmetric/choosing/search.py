@@ -377,7 +377,9 @@ class MetricSearchCV(CallbackSupportMixin, BestCandidateMixin, MetaEstimatorMixi
             Fact("searched", f"{tried}; {self.n_decompositions_} shared eigendecompositions"),
         ]
         if not hasattr(self, "best_index_"):
-            return [*facts, Fact("status", "no best candidate: the search was interrupted, or no score decides")]
+            undecided = getattr(self, "multimetric_", False) and not self.refit
+            why = "none of the metrics decides" if undecided else "the search was interrupted, or nothing could be scored"
+            return [*facts, Fact("status", f"no best candidate: {why}")]
         scoring = metric
         if metric == "score":
             scoring = self.scoring if isinstance(self.scoring, str) else getattr(self.scoring, "__name__", repr(self.scoring))
