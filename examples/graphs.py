@@ -110,7 +110,7 @@ def main(arguments=None):
     print("\nfamilies of the nearest training graphs:")
     for k, nearest in enumerate(voters.kneighbors(metric.transform(cross[:4]), return_distance=False)):
         print(f"  {families[new[k]]:8} {', '.join(families[train[nearest]])}")
-    flat = LearnedKernelMetric(2, kernel="precomputed", **best.best_params_).fit(square, families[train])
+    flat = clone(metric).set_params(n_components=2).fit(square, families[train])
     ax = plots.output_map(flat, cross, families[new], X_train=square, y_train=families[train])
     ax.set_title("held-out graphs, and training graphs (pale)")
     ax.figure.savefig(options.picture, dpi=110)

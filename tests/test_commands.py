@@ -301,7 +301,7 @@ def test_tuning_leaves_what_is_set_alone(folder, tmp_path):
     arguments = ("--leave-out", "name", "--model", "learned", "--tune", "--set", "regression_weight=7", "--json")
     facts = json.loads(done("fit", folder / "cars.csv", "-t", "origin", "-o", tmp_path / "a", *arguments))
     search = outmetric.load(tmp_path / "a").estimator
-    assert set(search.best_params_) == {"metric__bandwidth", "metric__collocation_weight"}
+    assert set(search.best_params_) == {"metric__bandwidth", "metric__collocation_weight", "n_neighbors"}
     assert search.best_estimator_[-1].regression_weight == 7
     assert facts["cross-validated log-likelihood per row"] == search.best_score_
 

@@ -103,7 +103,11 @@ def shared_groups(
         if unknown or settings is None or given.get("metric_ridge") == 0:
             alone[index] = _alone(estimator, candidate, index)
             continue
-        settings.with_weights(given)  # raises for weights that are none
+        try:
+            settings.with_weights(given)
+        except (ValueError, TypeError):  # its own fit will tell
+            alone[index] = _alone(estimator, candidate, index)
+            continue
         targets = _fingerprint({name: given[name] for name in TARGETS})
         ratio = _weight_ratio(given)
         essence = targets, ratio, metric.model.essence(given, given["regression_weight"])
@@ -128,7 +132,7 @@ def _served(metric: Any, labelled: bool) -> Settings | None:
         return None
     try:
         settings = settings_of(metric)
-    except ValueError:  # a fit of its own will tell
+    except (ValueError, TypeError):  # a fit of its own will tell
         return None
     if settings.landmarks_reason(0) is not None and not (labelled and isinstance(metric.similarity, str)):
         return None  # one pass for all folds knows classes only
@@ -141,10 +145,15 @@ def _simplicity(given: Mapping[str, Any], bandwidth: Any, dimension: int) -> tup
     if components is None and isinstance(prototypes, str):
         components = dimension + (prototypes == "onehot")
     elif components is None:
-        components = (np.shape(prototypes) or (0,))[-1]  # what is no matrix is told when it is fitted
+        components = (np.shape(prototypes) or (0,))[-1]
     relative = median_factor(bandwidth) if isinstance(bandwidth, str) else None
-    width = relative if relative is not None else float(bandwidth) if isinstance(bandwidth, Real) else 0.0
-    return float(components), float(given["regression_weight"]), float(relative is None), -width
+    width = relative if relative is not None else _number(bandwidth)
+    return _number(components), _number(given["regression_weight"]), float(relative is None), -width
+
+
+def _number(value: Any) -> float:
+    """What is no number counts as 0: its fit will tell."""
+    return float(value) if isinstance(value, Real) else 0.0
 
 
 def _weight_ratio(given: Mapping[str, Any]) -> Any:

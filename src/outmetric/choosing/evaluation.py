@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import _safe_split
+from sklearn.utils.validation import _check_method_params
 
 from outmetric.choosing.candidates import Alike, Group, metric_of
 from outmetric.choosing.votes import ClassVote, Vote
@@ -40,8 +42,31 @@ REFERENCE = 1000
 VALIDATION = 1000
 
 Splits = list[tuple[Array, Array]]
-# Positions in a group's list of members, and their maps.
-Batches = Iterator[tuple[list[int], Maps]]
+# Positions in a group's list of members, and what makes their maps or raises an error that concerns them only.
+Batches = Iterator[tuple[list[int], Callable[[], Maps]]]
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """What is asked of all fits and scores of a search.
+
+    Parameters
+    ----------
+    fit_params : dict
+        Further arguments of `fit`; what has a value for each row is divided as the rows are.
+    train_scores : bool
+        Whether the training parts are scored as well.
+    error_score : float or "raise"
+        The score where a fit or a scorer fails.
+    """
+
+    fit_params: Mapping[str, Any] = field(default_factory=dict)
+    train_scores: bool = False
+    error_score: Any = np.nan
+
+    @property
+    def raises(self) -> bool:
+        return isinstance(self.error_score, str)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,14 +80,24 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class FoldScores:
-    """The scores of a task in one fold, (members, numbers of neighbours); NaN where a fit failed.
+    """The scores of a task in one fold.
 
-    ``gathered`` holds what the pass found of all data, for fitting the best candidate without another.
+    Attributes
+    ----------
+    scores : dict of arrays of shape (members, numbers of neighbours)
+        By part and metric: "test_score", "train_accuracy". NaN where a fit or a scorer failed.
+    failed : array of bool
+        Where that was.
+    failure : str or None
+        The first of them.
+    gathered : Gathered, optional
+        What the pass found of all data, for fitting the best candidate without another.
     """
 
     fold: int
     indices: list[list[int]]
-    scores: Array
+    scores: dict[str, Array]
+    failed: Array
     fit_time: float
     score_time: float
     stragglers: int
@@ -98,23 +133,24 @@ def _signatures(splits: Splits, n_samples: int) -> Array:
     return signatures
 
 
-def evaluate(task: Task, X: Any, y: Array, vote: Vote) -> list[FoldScores]:
+def evaluate(task: Task, X: Any, y: Array, vote: Vote, request: Request) -> list[FoldScores]:
     """Scores of a group's candidates, fold by fold."""
     if task.group.landmarks_reason(len(y)) is not None:
         assert isinstance(vote, ClassVote)  # others are not served by landmarks
-        return _evaluate_landmarks(task, X, y, vote)
+        return _evaluate_landmarks(task, X, y, vote, request)
     (fold,), ((train, test),) = task.folds, task.splits
     estimator = clone(task.group.estimator)
 
     def maps() -> Batches:
         X_train, y_train = _safe_split(estimator, X, y, train)
         X_test, _ = _safe_split(estimator, X, y, test, train)
+        params = _check_method_params(X, request.fit_params, train)
         if task.group.settings is None:
-            yield [0], _own_maps(estimator, X_train, y_train, X_test)
+            yield [0], partial(_own_maps, estimator, X_train, y_train, X_test, params)
         else:
-            yield from _shared_maps(estimator, task.group.settings, task.group.members, X_train, y_train, X_test)
+            yield from _shared_maps(estimator, task.group.settings, task.group.members, X_train, y_train, X_test, params)
 
-    return [_score(task, fold, maps, vote, train, test, X)]
+    return [_score(task, fold, maps, vote, train, test, X, request)]
 
 
 def _score(
@@ -125,41 +161,76 @@ def _score(
     train: Array,
     test: Array,
     X: Any,
+    request: Request,
     gathered: Gathered | None = None,
 ) -> FoldScores:
     """The scores in a fold, whose maps are of these training and validation rows."""
     began = time.perf_counter()
-    scores = np.full((len(task.group.members), len(vote.neighbours)), np.nan)
-    stragglers, failure, scoring_time = 0, None, 0.0
+    shape = len(task.group.members), len(vote.neighbours)
+    scores: dict[str, Array] = {}
+    failed = np.zeros(shape, dtype=bool)
+    failures: list[str] = []
+    stragglers, scoring_time = 0, 0.0
+
+    def score(part: str, positions: list[int], maps: Maps) -> None:
+        new, rows = (maps.new, test) if part == "test" else (maps.train, train)
+        marks = vote.marks(maps.train, train, new, rows, _safe_indexing(X, rows))
+        for metric, found in marks.scores.items():
+            column = scores.setdefault(f"{part}_{metric}", np.full(shape, np.nan))
+            column[positions] = np.where(maps.sound[:, None], found, np.nan)
+        failed[positions] |= marks.failed
+        failures.extend([marks.failure] if marks.failure else [])
+
+    def fail(positions: Any, error: Exception) -> None:
+        if request.raises or isinstance(error, MemoryError):  # its message says what to do instead
+            raise error
+        failed[positions] = True
+        failures.append(_told(error))
+
     try:
-        for positions, maps in maps_of():
-            mapped = time.perf_counter()
-            found = vote.scores(maps.train, train, maps.new, test, _safe_indexing(X, test))
-            scores[positions] = np.where(maps.sound[:, None], found, np.nan)
-            stragglers += int(np.sum(~maps.converged))
-            failure = failure or (None if maps.sound.all() else Status.ILL_CONDITIONED.value)
-            scoring_time += time.perf_counter() - mapped
-    except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
-        failure = str(error)
+        for positions, make in maps_of():
+            try:
+                maps = make()
+                mapped = time.perf_counter()
+                for part in ("test", "train")[: 1 + request.train_scores]:
+                    score(part, positions, maps)
+                scoring_time += time.perf_counter() - mapped
+                stragglers += int(np.sum(~maps.converged))
+                if not maps.sound.all():
+                    fail(np.array(positions)[~maps.sound], ValueError(Status.ILL_CONDITIONED.value))
+            except Exception as error:  # whatever is wrong with these candidates, others may be sound
+                fail(positions, error)
+    except Exception as error:
+        fail(slice(None), error)
     indices = [list(member.indices) for member in task.group.members]
     fit_time = time.perf_counter() - began - scoring_time
-    return FoldScores(fold, indices, scores, fit_time, scoring_time, stragglers, failure, gathered)
+    return FoldScores(fold, indices, scores, failed, fit_time, scoring_time, stragglers, next(iter(failures), None), gathered)
 
 
-def _own_maps(estimator: Any, X_train: Any, y_train: Array, X_test: Any) -> Maps:
+def _told(error: Exception) -> str:
+    return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+
+
+def _own_maps(estimator: Any, X_train: Any, y_train: Array, X_test: Any, params: Mapping[str, Any]) -> Maps:
     """The maps of a single candidate, by a fit."""
-    estimator.fit(X_train, y_train)
+    estimator.fit(X_train, y_train, **params)
     train, new = (np.asarray(estimator.transform(part))[None] for part in (X_train, X_test))
     return Maps(train, new, np.ones(1, dtype=bool), np.ones(1, dtype=bool))
 
 
 def _shared_maps(
-    estimator: Any, settings: Settings, members: tuple[Alike, ...], X_train: Any, y_train: Array, X_test: Any
+    estimator: Any,
+    settings: Settings,
+    members: tuple[Alike, ...],
+    X_train: Any,
+    y_train: Array,
+    X_test: Any,
+    params: Mapping[str, Any],
 ) -> Batches:
     """The maps of all members, batch by batch."""
     if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
         before = Pipeline(estimator.steps[:-1])
-        X_train, X_test = before.fit_transform(X_train, y_train), before.transform(X_test)
+        X_train, X_test = before.fit_transform(X_train, y_train, **params), before.transform(X_test)
     metric = metric_of(estimator)
     points = check_training(metric, X_train, settings.kernel.takes)
     y, labelled = check_supervision(metric, y_train, n_points(points))
@@ -197,24 +268,27 @@ def _batches(
         alike[member.ratio][member.targets].append(position)
     for by_targets in alike.values():
         first = settings.with_weights(members[next(iter(by_targets.values()))[0]].settings)
-        shared = decompose(first.gamma(degree) / first.regression_weight)
+        shared = cache(partial(decompose, first.gamma(degree) / first.regression_weight))
         for positions in by_targets.values():
-            targets = targets_of(settings.with_weights(members[positions[0]].settings))
+            targets = cache(partial(targets_of, settings.with_weights(members[positions[0]].settings)))
             for start in range(0, len(positions), BATCH):
                 part = positions[start : start + BATCH]
                 given = [members[position].settings for position in part]
-                yield part, _maps(settings, shared, targets, given)
+                yield part, partial(_maps, settings, shared, targets, given)
 
 
-def _maps(settings: Settings, shared: Decomposition, targets: Array, given: list[Any]) -> Maps:
+def _maps(
+    settings: Settings, decomposition: Callable[[], Decomposition], class_targets: Callable[[], Array], given: list[Any]
+) -> Maps:
     """The maps of settings that share a decomposition and targets."""
+    shared, targets = decomposition(), class_targets()
     weights = np.array([own["regression_weight"] for own in given], dtype=np.float64)
     penalties = {name: [own[name] for own in given] for name in settings.model.weights}
     model = settings.model.scaled(penalties, weights, shared.squares(targets), lambda: shared.identity_energy(targets, weights))
     return shared.maps(targets, weights, model, tol=settings.tol, max_iter=settings.max_iter)
 
 
-def _evaluate_landmarks(task: Task, X: Any, y: Array, vote: ClassVote) -> list[FoldScores]:
+def _evaluate_landmarks(task: Task, X: Any, y: Array, vote: ClassVote, request: Request) -> list[FoldScores]:
     """One pass over the data, then all folds. Landmarks and bandwidth are chosen from all rows: neither looks at labels."""
     estimator = clone(task.group.estimator)
     metric = metric_of(estimator)
@@ -225,18 +299,19 @@ def _evaluate_landmarks(task: Task, X: Any, y: Array, vote: ClassVote) -> list[F
             # A fold by itself: the steps before are fitted on its training part, and rows may occur twice in it.
             ((train, test),) = splits
             rows = np.concatenate([train, test])
-            X, y, vote = _by_itself(estimator, X, y, train, test), y[rows], vote.of(rows)
+            params = _check_method_params(X, request.fit_params, train)
+            X, y, vote = _by_itself(estimator, X, y, train, test, params), y[rows], vote.of(rows)
             splits = [(np.arange(len(train)), np.arange(len(train), len(rows)))]
         points = check_training(metric, X, settings.kernel.takes)
         found = landmark_map(with_checked_landmarks(metric, settings), points, data_kind(metric))
         cells = _FoldCells.gather(found, points, vote, splits)
-    except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
-        failure = str(error)
+    except Exception as error:
+        failure = error
 
         def fail() -> Batches:
-            raise ValueError(failure)
+            raise failure
 
-        return [_score(task, fold, fail, vote, *split, X) for fold, split in zip(task.folds, splits, strict=True)]
+        return [_score(task, fold, fail, vote, *split, X, request) for fold, split in zip(task.folds, splits, strict=True)]
 
     features, classes = found.features, vote.classes
     gathered = None
@@ -265,7 +340,7 @@ def _evaluate_landmarks(task: Task, X: Any, y: Array, vote: ClassVote) -> list[F
 
             yield from _batches(settings, task.group.members, summary.mean_degree, decompose, targets)
 
-        return _score(task, fold, maps, vote, voters, asked, X, gathered)
+        return _score(task, fold, maps, vote, voters, asked, X, request, gathered)
 
     return list(in_threads(score_fold, zip(task.folds, splits, strict=True)))
 
@@ -295,7 +370,7 @@ class _FoldCells:
         return moments
 
 
-def _by_itself(estimator: Any, X: Any, y: Array, train: Array, test: Array) -> Any:
+def _by_itself(estimator: Any, X: Any, y: Array, train: Array, test: Array, params: Mapping[str, Any]) -> Any:
     """The rows of a fold, training part first, after the steps before the metric."""
     if get_tags(estimator).input_tags.pairwise:
         rows = np.concatenate([train, test])
@@ -303,7 +378,7 @@ def _by_itself(estimator: Any, X: Any, y: Array, train: Array, test: Array) -> A
     parts = [_safe_indexing(X, train), _safe_indexing(X, test)]
     if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
         before = Pipeline(estimator.steps[:-1])
-        parts = [before.fit_transform(parts[0], y[train]), before.transform(parts[1])]
+        parts = [before.fit_transform(parts[0], y[train], **params), before.transform(parts[1])]
     return stack([np.asarray(part) if hasattr(part, "iloc") else part for part in parts])
 
 

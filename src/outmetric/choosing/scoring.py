@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any, cast
 
 import numpy as np
@@ -12,8 +13,8 @@ from scipy.stats import rankdata
 from sklearn.utils.parallel import Parallel, delayed
 
 from outmetric.choosing.candidates import shared_groups
-from outmetric.choosing.evaluation import REFERENCE, FoldScores, Splits, Task, evaluate, tasks_of
-from outmetric.choosing.votes import Vote
+from outmetric.choosing.evaluation import REFERENCE, FoldScores, Request, Splits, Task, evaluate, tasks_of
+from outmetric.choosing.votes import Vote, is_multimetric, scorer_of
 from outmetric.estimators import Gathered
 from outmetric.foundation import Array, one_blas_thread
 
@@ -39,29 +40,67 @@ class BestGathered:
 
 
 class ScoreTable:
-    """Scores and times of all candidates as they come in."""
+    """Scores and times of all candidates as they come in.
 
-    def __init__(self, candidates: list[dict[str, Any]], neighbours: Array, n_splits: int) -> None:
+    Parameters
+    ----------
+    metric : str or None
+        The metric by which candidates are compared, if one decides.
+    error_score : float
+        The score where a fit or a scorer failed.
+    """
+
+    def __init__(
+        self,
+        candidates: list[dict[str, Any]],
+        neighbours: Array,
+        n_splits: int,
+        *,
+        metric: str | None = "score",
+        error_score: float = np.nan,
+    ) -> None:
         self.params = [{**candidate, "n_neighbors": int(count)} for candidate in candidates for count in neighbours]
+        self.metric, self.error_score = metric, error_score
         shape = (len(candidates), len(neighbours), n_splits)
-        self.scores, self.fit_times, self.score_times = (np.full(shape, np.nan) for _ in range(3))
+        self.columns: dict[str, Array] = {}
+        self.failed = np.zeros(shape, dtype=bool)
+        self.fit_times, self.score_times = (np.full(shape, np.nan) for _ in range(2))
 
     def enter(self, result: FoldScores) -> None:
-        members = sum(len(same) for same in result.indices)
-        for same, scores in zip(result.indices, result.scores, strict=True):
-            self.scores[same, :, result.fold] = scores
-            self.fit_times[same, :, result.fold] = result.fit_time / (members * self.scores.shape[1])
-            self.score_times[same, :, result.fold] = result.score_time / (members * self.scores.shape[1])
+        members, shape = sum(len(same) for same in result.indices), self.failed.shape
+        for position, same in enumerate(result.indices):
+            for name, scores in result.scores.items():
+                column = self.columns.setdefault(name, np.full(shape, np.nan))
+                column[same, :, result.fold] = scores[position]
+            self.failed[same, :, result.fold] = result.failed[position]
+            self.fit_times[same, :, result.fold] = result.fit_time / (members * shape[1])
+            self.score_times[same, :, result.fold] = result.score_time / (members * shape[1])
+
+    def _scores(self, column: str) -> Array:
+        """A row for each of ``params``, a column for each fold."""
+        found = self.columns.get(column)
+        found = np.full(self.failed.shape, np.nan) if found is None else found
+        return np.where(self.failed & np.isnan(found), self.error_score, found).reshape(len(self.params), -1)
 
     def top(self, result: FoldScores) -> float:
         """The best mean score among the candidates of a result."""
-        means = self.scores[[index for same in result.indices for index in same]].mean(axis=2)
-        return float(np.nanmax(means, initial=-np.inf))
+        means = self.means.reshape(self.failed.shape[:2])
+        return float(np.nanmax(means[[index for same in result.indices for index in same]], initial=-np.inf))
+
+    @property
+    def metrics(self) -> list[str]:
+        """Their names, as far as something was scored."""
+        return [name.removeprefix("test_") for name in self.columns if name.startswith("test_")]
 
     @property
     def means(self) -> Array:
-        """The mean score of each row; NaN unless it was scored in all folds."""
-        return np.asarray(self.scores.reshape(len(self.params), -1).mean(axis=1))
+        """The mean score of each row by the metric that decides; NaN unless it was scored in all folds."""
+        return np.asarray(self._scores(f"test_{self.metric}").mean(axis=1))
+
+    def is_comparable(self) -> bool:
+        """Whether a candidate has a mean score by the metric that decides, or else by any."""
+        deciding = [self.metric] if self.metric in self.metrics else self.metrics
+        return any(bool(np.isfinite(self._scores(f"test_{name}").mean(axis=1)).any()) for name in deciding)
 
     def results(self) -> dict[str, Any]:
         """In the format of GridSearchCV."""
@@ -70,27 +109,79 @@ class ScoreTable:
             flat = times.reshape(len(self.params), -1)
             found[f"mean_{name}"], found[f"std_{name}"] = flat.mean(axis=1), flat.std(axis=1)
         for name in sorted({name for params in self.params for name in params}):
-            column = np.ma.MaskedArray(np.empty(len(self.params)), mask=True, dtype=object)
-            for row, params in enumerate(self.params):
-                if name in params:
-                    column[row] = params[name]
-            found[f"param_{name}"] = column
+            found[f"param_{name}"] = _column_of([params.get(name, np.ma.masked) for params in self.params])
         found["params"] = self.params
-        scores, means = self.scores.reshape(len(self.params), -1), self.means
-        found |= {f"split{fold}_test_score": scores[:, fold] for fold in range(scores.shape[1])}
-        found["mean_test_score"], found["std_test_score"] = means, scores.std(axis=1)
-        found["rank_test_score"] = rankdata(-np.nan_to_num(means, nan=-np.inf), method="min").astype(np.int32)
+        for name in self.columns or [f"test_{self.metric or 'score'}"]:
+            scores = self._scores(name)
+            means = scores.mean(axis=1)
+            found |= {f"split{fold}_{name}": scores[:, fold] for fold in range(scores.shape[1])}
+            found[f"mean_{name}"], found[f"std_{name}"] = means, scores.std(axis=1)
+            if name.startswith("test_"):
+                found[f"rank_{name}"] = rankdata(-np.nan_to_num(means, nan=-np.inf), method="min").astype(np.int32)
         return found
 
     def best(self, simplicity: list[tuple[float, ...]]) -> int:
         """The best candidate; of several equally good ones the simplest (see `MetricSearchCV`)."""
         equal = np.flatnonzero(self.means >= np.nanmax(self.means) - TIE).tolist()
-        counts = self.scores.shape[1]
+        counts = self.failed.shape[1]
 
         def order(row: int) -> tuple[float, ...]:
             return (*simplicity[row // counts], -float(self.params[row]["n_neighbors"]), float(row))
 
         return min(equal, key=order)
+
+
+def _column_of(values: list[Any]) -> Any:
+    """A masked array, of numbers if all are."""
+    given = [value for value in values if value is not np.ma.masked]
+    try:
+        found = np.array(given)
+    except (ValueError, TypeError):  # sequences of several lengths, for example
+        numeric = False
+    else:
+        numeric = found.ndim == 1 and found.dtype.kind in "biufc"
+    column = np.ma.MaskedArray(np.empty(len(values), dtype=found.dtype if numeric else object), mask=True)
+    for row, value in enumerate(values):
+        if value is not np.ma.masked:
+            column[row] = value
+    return column
+
+
+def deciding_metric(scoring: Any, refit: Any) -> str | None:
+    """The metric by which candidates are compared, "score" if there is only one; raises ValueError if they do not fit."""
+    scorer_of(scoring)  # raises for what is none
+    if callable(scoring):
+        return refit if isinstance(refit, str) else "score"  # what it returns is not known yet
+    several = is_multimetric(scoring)
+    check_refit(refit, scoring, list(scoring) if several else None)
+    if not several:
+        return "score"
+    return refit if isinstance(refit, str) else None
+
+
+def check_refit(refit: Any, scoring: Any, metrics: list[str] | None) -> None:
+    """Raise ValueError unless ``refit`` fits to these metrics, or, without any, to a single one."""
+    if not isinstance(refit, bool | np.bool_ | str) and not callable(refit):
+        raise ValueError(f"refit must be True, False, the name of a metric or a function, not {refit!r}.")
+    if callable(refit):
+        return
+    if metrics is None and isinstance(refit, str) and refit not in ("score", scoring):
+        raise ValueError(f"refit={refit!r} is not the metric that scoring={scoring!r} asks for; use refit=True.")
+    if metrics is not None and refit and refit not in metrics:
+        raise ValueError(
+            f"with several metrics refit must be one of them ({', '.join(metrics)}), a function of cv_results_, or False; "
+            f"not {refit!r}."
+        )
+
+
+def chosen_row(refit: Callable[[dict[str, Any]], Any], results: dict[str, Any]) -> int:
+    """The row of ``cv_results_`` that a function chooses."""
+    row, n_rows = refit(results), len(results["params"])
+    if not isinstance(row, Integral):
+        raise TypeError(f"refit returned {row!r}; it must return an integer, the number of a row of cv_results_.")
+    if not 0 <= int(row) < n_rows:
+        raise IndexError(f"refit returned {row}; cv_results_ has the rows 0 to {n_rows - 1}.")
+    return int(row)
 
 
 # Samples up to which one BLAS thread is fastest.
@@ -114,6 +205,8 @@ class Scoring:
     stragglers : int
         Fits that reached their limit of iterations.
     failures : list of str
+    request : Request
+        What is asked of all fits and scores.
     """
 
     tasks: list[Task]
@@ -123,6 +216,7 @@ class Scoring:
     gathered: BestGathered = field(default_factory=BestGathered)
     stragglers: int = 0
     failures: list[str] = field(default_factory=list)
+    request: Request = field(default_factory=Request)
 
     @classmethod
     def plan(
@@ -135,8 +229,11 @@ class Scoring:
         *,
         n_classes: int | None = None,
         dimension: int | None = None,
+        metric: str | None = "score",
+        request: Request | None = None,
     ) -> Scoring:
         """Find out what candidates share; for ``n_classes`` classes, or for real targets of a dimension."""
+        request = request or Request()
         dimension = (n_classes or 0) - 1 if dimension is None else dimension
         groups, simplicity = shared_groups(estimator, candidates, dimension, labelled=n_classes is not None)
         by_landmarks = any(group.landmarks_reason(n_samples) is not None for group in groups)
@@ -144,7 +241,9 @@ class Scoring:
         neighbours = neighbour_counts(n_neighbors, most)
         # Kernel by kernel, so that an interrupt leaves whole candidates behind.
         tasks = [task for group in groups for task in tasks_of(group, splits, n_samples, n_classes or 1)]
-        return cls(tasks, neighbours, ScoreTable(candidates, neighbours, len(splits)), simplicity)
+        error_score = np.nan if request.raises else request.error_score
+        table = ScoreTable(candidates, neighbours, len(splits), metric=metric, error_score=error_score)
+        return cls(tasks, neighbours, table, simplicity, request=request)
 
     def best_index(self) -> int:
         """The row of the best candidate."""
@@ -165,11 +264,12 @@ class Scoring:
                     self.table.enter(one)
                     self.stragglers += one.stragglers
                     self.failures += [one.failure] if one.failure else []
-                self.gathered.enter(scores[-1], self.table.top(scores[-1]))
+                if self.table.metric is not None:
+                    self.gathered.enter(scores[-1], self.table.top(scores[-1]))
                 advance()
 
     def _results(self, X: Any, y: Array, vote: Vote, n_jobs: int | None) -> Iterable[list[FoldScores]]:
-        calls = [delayed(evaluate)(task, X, y, vote) for task in self.tasks]
+        calls = [delayed(evaluate)(task, X, y, vote, self.request) for task in self.tasks]
         # Nearly all time is spent in NumPy, which lets other threads run.
         settings = {"n_jobs": n_jobs, "prefer": "threads"}
         try:

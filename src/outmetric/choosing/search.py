@@ -8,23 +8,28 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin, MetaEstimatorMixin, TransformerMixin, clone
+from sklearn import get_config
+from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning, NotFittedError
 from sklearn.model_selection import ParameterGrid, ParameterSampler, check_cv
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing, indexable
+from sklearn.utils import Bunch, _safe_indexing, indexable
+from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import _check_method_params, column_or_1d
 
 from outmetric.choosing.candidates import metric_of
-from outmetric.choosing.scoring import Scoring
-from outmetric.choosing.votes import ClassVote, check_voters, counted_votes, score_function, smoothed_votes, smoothed_votes_to_onnx
+from outmetric.choosing.evaluation import Request
+from outmetric.choosing.prediction import BestCandidateMixin
+from outmetric.choosing.scoring import Scoring, check_refit, chosen_row, deciding_metric
+from outmetric.choosing.votes import ClassVote, check_voters, is_multimetric, score_function, scorer_of, smoothed_votes_to_onnx
 from outmetric.estimators import Described, Fact, data, number, settings_text
-from outmetric.foundation import Array, announce, exportable_votes, storable
+from outmetric.foundation import Array, announce, check_integer, exportable_votes, storable
 from outmetric.rows import is_dask
 
 try:
@@ -49,18 +54,18 @@ def _check_stored(found: MetricSearchCV, size: int) -> None:
 
 
 def _voting_members(search: MetricSearchCV) -> list[tuple[Any, KNeighborsClassifier]]:
-    search._check_refitted()
+    search.check_refitted()
     return [(search.best_estimator_, search.voters_)]
 
 
 @storable("MetricSearchCV", check=_check_stored, transient=["_scored"])
 @exportable_votes(_voting_members, smoothed_votes_to_onnx)
-class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, MetaEstimatorMixin, Described):
+class MetricSearchCV(CallbackSupportMixin, BestCandidateMixin, MetaEstimatorMixin, Described):
     """Choose the settings of a metric, and the number of neighbours that vote in it, by cross-validation.
 
     Has the face of scikit-learn's `GridSearchCV` over a pipeline of the metric and `KNeighborsClassifier`, and the same scores
     wherever the fits converge, but computes one eigendecomposition for each fold, kernel and ratio of weights, whatever the number
-    of candidates. A candidate that cannot be fitted gets no score (NaN, and a warning). `score` is accuracy.
+    of candidates. A candidate that cannot be fitted gets no score (NaN, and a warning). `score` is that of ``scoring``.
 
     With landmarks (see the estimator) one pass over the data serves all folds and all candidates with one kernel, and fits the best
     one as well, unless the estimator is a pipeline, whose steps before the metric see other rows in each fold. Then at most 1000
@@ -76,13 +81,15 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
         ``rvs``.
     n_neighbors : int or sequence of int
         Numbers of neighbours to try with every candidate; those above the size of the smallest training fold are left out.
-    scoring : str or callable
+    scoring : str, callable, list, tuple, set, dict or None
         A name or scorer of scikit-learn that works on class predictions or probabilities. "neg_log_loss" (default) is taken of
-        smoothed votes, (votes + 1/2) / (n_neighbors + classes/2); with few samples it chooses better than accuracy.
+        smoothed votes, (votes + 1/2) / (n_neighbors + classes/2); with few samples it chooses better than accuracy. Several
+        metrics: their names, a dict of names or scorers, or a function that returns a dict of scores. None means accuracy.
     cv : int, splitter or iterable of splits
         Stratified for an int.
-    refit : bool
-        Fit the best candidate on all data afterwards.
+    refit : bool, str or callable
+        Fit the best candidate on all data afterwards. With several metrics: the name of the one that decides, or False. A function
+        gets ``cv_results_`` and returns the number of the row to take.
     n_iter : int, optional
         Draw this many candidates from ``param_grid`` at random instead of taking all.
     n_jobs : int, optional
@@ -92,20 +99,30 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
     verbose : bool or function
         Show progress on stderr, or call ``function(done, total, text)``. scikit-learn's callbacks (`sklearn.callback.ProgressBar`,
         say) work too, with a task for each kernel and fold.
+    error_score : float or "raise"
+        The score where a fit or a scorer fails.
+    return_train_score : bool
+        Score the training parts as well, where each point is its own first neighbour.
 
     Attributes
     ----------
     best_params_ : dict
-        For the estimator. Of candidates with the same mean score the simplest is taken: fewer components, then a smaller
-        regression_weight, then a wider bandwidth (multiples of the median before numbers), then more neighbours, then the first.
+        The best row of ``cv_results_["params"]``: settings of the estimator, and n_neighbors. Of candidates with the same mean
+        score the simplest is taken: fewer components, then a smaller regression_weight, then a wider bandwidth (multiples of the
+        median before numbers), then more neighbours, then the first. With several metrics and refit=False there is none.
     n_neighbors_ : int
+        That of ``best_params_``.
     best_score_ : float
+        Unless ``refit`` is a function.
     best_index_ : int
     best_estimator_ : estimator
         Fitted on all data (with ``refit``).
     cv_results_ : dict
         In the format of `GridSearchCV`, with the numbers of neighbours as ``param_n_neighbors``. Times are shares of what
         candidates have in common. After an interrupt, candidates not scored yet hold NaN.
+    scorer_ : scorer, or dict of scorers
+    multimetric_ : bool
+        Whether there are several metrics.
     n_splits_, n_samples_fit_ : int
         Folds, and samples in all of them.
     n_decompositions_ : int
@@ -121,9 +138,12 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
     >>> search = MetricSearchCV(LearnedKernelMetric(), grid).fit(X[::2], y[::2])
     >>> search.n_decompositions_
     15
-    >>> search.score(X[1::2], y[1::2]) > 0.9
-    True
+    >>> (search.predict(X[1::2]) == y[1::2]).mean() > 0.9
+    np.True_
     """
+
+    # `groups` goes to the splitter, by its request.
+    __metadata_request__fit = {"groups": UNUSED}  # noqa: RUF012
 
     def __init__(
         self,
@@ -131,13 +151,15 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
         param_grid: Mapping[str, Any] | Sequence[Mapping[str, Any]],
         *,
         n_neighbors: int | Sequence[int] = (1, 3, 5, 9, 15, 25),
-        scoring: str | Callable[..., float] = "neg_log_loss",
+        scoring: Any = "neg_log_loss",
         cv: Any = 5,
-        refit: bool = True,
+        refit: bool | str | Callable[[dict[str, Any]], int] = True,
         n_iter: int | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
-        verbose: bool | Callable[[int, int, str], object] = False,
+        verbose: bool | int | Callable[[int, int, str], object] = False,
+        error_score: float | str = np.nan,
+        return_train_score: bool = False,
     ) -> None:
         self.estimator = estimator
         self.param_grid = param_grid
@@ -149,9 +171,15 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.error_score = error_score
+        self.return_train_score = return_train_score
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Pickles of version 0.1 lack these.
+        super().__setstate__({"error_score": np.nan, "return_train_score": False, **state})
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, groups: Any = None, **params: Any) -> Self:
         """Score all candidates, and fit the best one on all data.
 
         Parameters
@@ -161,6 +189,9 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
             Class labels.
         groups : array of shape (n,), optional
             For splitters that keep groups together.
+        **params : further arguments of the fits
+            Of a pipeline's steps before the metric, as for `Pipeline.fit`: ``scale__sample_weight``. If scikit-learn routes
+            metadata, those that estimator, splitter and scorers request. What has a value for each row is divided as the rows are.
         """
         for name in [name for name in vars(self) if name.endswith("_") or name == "_scored"]:
             delattr(self, name)  # nothing of an earlier fit may survive one that ends early
@@ -170,17 +201,27 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
             raise ValueError(
                 "MetricSearchCV takes data in memory: search on X.compute() or on a sample of it, then fit the best on X."
             )
+        self._check_parameters()
+        metric = deciding_metric(self.scoring, self.refit)
         X, y, groups = indexable(X, column_or_1d(y, warn=True), groups)
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
-        if self.n_iter is None:
-            candidates = list(ParameterGrid(self.param_grid))
-        else:
-            candidates = list(ParameterSampler(self.param_grid, self.n_iter, random_state=self.random_state))
-        rows = np.arange(len(y))
-        splits = [(rows[train], rows[test]) for train, test in check_cv(self.cv, y, classifier=True).split(X, y, groups)]
-        scoring = Scoring.plan(self.estimator, candidates, splits, self.n_neighbors, len(y), n_classes=len(self.classes_))
-        vote = ClassVote(scoring.neighbours, labels, self.classes_, score_function(self.scoring, self.classes_))
+        routed = self._routed(groups, _check_method_params(X, params))
+        candidates, splits = self._candidates(), self._splits(X, y, routed.splitter.split)
+        request = Request(routed.estimator.fit, self.return_train_score, self.error_score)
+        scoring = Scoring.plan(
+            self.estimator,
+            candidates,
+            splits,
+            self.n_neighbors,
+            len(y),
+            n_classes=len(self.classes_),
+            metric=metric,
+            request=request,
+        )
+        score_params = routed.scorer.score
+        score = score_function(self.scoring, self.classes_, raises=request.raises, routed=bool(score_params))
+        vote = ClassVote(scoring.neighbours, labels, self.classes_, score, score_params)
         self.n_splits_ = len(splits)
         self.n_samples_fit_ = len(y)
         self.n_decompositions_ = scoring.n_decompositions
@@ -190,24 +231,77 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
             scoring.run(X, y, vote, n_jobs=self.n_jobs, advance=progress.advance)
         finally:
             self.cv_results_ = scoring.table.results()
+            self.multimetric_ = is_multimetric(self.scoring) or scoring.table.metrics not in ([], ["score"])
         self._warn(scoring)
         self._conclude(X, y, scoring)
         del self._scored
         progress.end()
         return self
 
+    def _check_parameters(self) -> None:
+        check_integer("n_iter", self.n_iter, optional=True)
+        if not (callable(self.verbose) or (isinstance(self.verbose, Integral | np.bool_) and self.verbose >= 0)):
+            raise ValueError(f"verbose must be True, False, a number >= 0 or a function, not {self.verbose!r}.")
+        number_given = isinstance(self.error_score, Real) and not isinstance(self.error_score, bool)
+        if not number_given and not (isinstance(self.error_score, str) and self.error_score == "raise"):
+            raise ValueError(f"error_score must be a number or 'raise', not {self.error_score!r}.")
+        if not isinstance(self.return_train_score, bool | np.bool_):
+            raise ValueError(f"return_train_score must be True or False, not {self.return_train_score!r}.")
+
+    def _candidates(self) -> list[dict[str, Any]]:
+        if self.n_iter is None:
+            candidates = list(ParameterGrid(self.param_grid))
+        else:
+            candidates = list(ParameterSampler(self.param_grid, self.n_iter, random_state=self.random_state))
+        if not candidates:
+            raise ValueError(f"param_grid={self.param_grid!r} holds no candidates; {{}} is one, the estimator as it is.")
+        return candidates
+
+    def _splits(self, X: Any, y: Array, params: Mapping[str, Any]) -> list[tuple[Array, Array]]:
+        rows = np.arange(len(y))
+        splits = [(rows[train], rows[test]) for train, test in check_cv(self.cv, y, classifier=True).split(X, y, **params)]
+        if not splits:
+            raise ValueError(f"cv={self.cv!r} gives no splits, so nothing can be scored; an iterator can be used only once.")
+        return splits
+
+    def _routed(self, groups: Any, params: dict[str, Any]) -> Any:
+        """Who gets what of the arguments of `fit`."""
+        if get_config()["enable_metadata_routing"]:
+            return process_routing(self, "fit", **params, **({} if groups is None else {"groups": groups}))
+        prefix = f"{self.estimator.steps[-1][0]}__" if isinstance(self.estimator, Pipeline) else ""
+        unknown = [name for name in params if name.startswith(prefix)]
+        if unknown:
+            raise TypeError(f"fit of {type(metric_of(self.estimator)).__name__} takes X and y only, not {unknown[0]!r}.")
+        return Bunch(estimator=Bunch(fit=params), splitter=Bunch(split={"groups": groups}), scorer=Bunch(score={}))
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """What scikit-learn passes on: to the estimator, the scorers and the splitter."""
+        scores = MethodMapping().add(caller="score", callee="score").add(caller="fit", callee="score")
+        return (
+            MetadataRouter(owner=self)
+            .add(estimator=self.estimator, method_mapping=MethodMapping().add(caller="fit", callee="fit"))
+            .add(scorer=scorer_of(self.scoring), method_mapping=scores)
+            .add(splitter=self.cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
+        )
+
     def _warn(self, scoring: Scoring) -> None:
         """Tell of what went wrong."""
         if scoring.stragglers:
             warnings.warn(f"{scoring.stragglers} fits reached max_iter before tol.", ConvergenceWarning, stacklevel=3)
-        means, failures = self.cv_results_["mean_test_score"], scoring.failures
-        if not np.isfinite(means).any():
-            raise ValueError(f"no candidate could be scored; the first failure: {next(iter(failures), 'a score is not finite')}")
-        if failures:
-            unscored = int(np.sum(~np.isfinite(means)))
-            warnings.warn(
-                f"{unscored} candidates were not scored; the first failure: {failures[0]}", FitFailedWarning, stacklevel=3
-            )
+        table, failures = scoring.table, scoring.failures
+        failed = table.failed.any(axis=2).ravel()
+        if table.failed.all() or not table.is_comparable():
+            first = next(iter(failures), "a score is not finite")
+            kind = TypeError if first.startswith("TypeError:") else ValueError  # data of a wrong type are told as such
+            raise kind(f"no candidate could be scored; the first failure: {first}")
+        if failed.any():
+            instead = "not scored" if np.isnan(table.error_score) else f"given error_score={table.error_score} where they failed"
+            message = f"{failed.sum()} candidates were {instead}; the first failure: {failures[0]}"
+            warnings.warn(message, FitFailedWarning, stacklevel=3)
+        for column in table.columns:
+            lost = int(np.sum(~np.isfinite(self.cv_results_[f"mean_{column}"]) & ~failed))
+            if lost:
+                warnings.warn(f"{lost} candidates have a {column} that is not finite: a scorer said so.", UserWarning, stacklevel=3)
 
     def finish(self, X: Any, y: Any) -> Self:
         """Go on after `fit` was interrupted: fit the best of the candidates that were scored until then in all folds.
@@ -216,7 +310,7 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
         ----------
         X, y : as for `fit`
         """
-        if not hasattr(self, "_scored") or not np.isfinite(self.cv_results_["mean_test_score"]).any():
+        if not hasattr(self, "_scored") or not self._scored.table.is_comparable():
             raise NotFittedError("there is no interrupted fit with a candidate that was scored in all folds.")
         X, y = indexable(X, column_or_1d(y, warn=True))
         self._conclude(X, y, self._scored)
@@ -225,18 +319,25 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
 
     def _conclude(self, X: Any, y: Array, scoring: Scoring) -> None:
         """Choose the best candidate and fit it on all data."""
-        self.best_index_ = scoring.best_index()
-        self.best_score_ = float(scoring.table.means[self.best_index_])
-        chosen = dict(self.cv_results_["params"][self.best_index_])
+        check_refit(self.refit, self.scoring, scoring.table.metrics if self.multimetric_ else None)
+        if self.multimetric_ and not self.refit:
+            return  # none of the metrics decides
+        if callable(self.refit):
+            self.best_index_ = chosen_row(self.refit, self.cv_results_)
+        else:
+            self.best_index_ = scoring.best_index()
+            self.best_score_ = float(scoring.table.means[self.best_index_])
+        self.best_params_ = dict(self.cv_results_["params"][self.best_index_])
+        chosen = dict(self.best_params_)
         self.n_neighbors_ = int(chosen.pop("n_neighbors"))
-        self.best_params_ = chosen
         if self.refit:
             began = time.perf_counter()
             found = scoring.gathered.of(self.best_index_ // len(scoring.neighbours))
             if found is not None:
                 self.best_estimator_ = found.fit(chosen)
             else:
-                self.best_estimator_ = clone(self.estimator).set_params(**clone(chosen, safe=False)).fit(X, y)
+                best = clone(self.estimator).set_params(**clone(chosen, safe=False))
+                self.best_estimator_ = best.fit(X, y, **scoring.request.fit_params)
             self.refit_time_ = time.perf_counter() - began
             for name in ("n_features_in_", "feature_names_in_"):
                 if hasattr(self.best_estimator_, name):
@@ -253,39 +354,12 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
             X, labels = _safe_indexing(X, rows), labels[rows]
         return KNeighborsClassifier(self.n_neighbors_).fit(np.asarray(self.best_estimator_.transform(X)), labels)
 
-    def transform(self, X: Any) -> Any:
-        """The best estimator's coordinates."""
-        self._check_refitted()
-        return self.best_estimator_.transform(X)
-
-    def get_feature_names_out(self, input_features: Any = None) -> Any:
-        """The best estimator's names of its coordinates."""
-        self._check_refitted()
-        return self.best_estimator_.get_feature_names_out(input_features)
-
-    def _check_refitted(self) -> None:
-        if hasattr(self, "cv_results_") and not hasattr(self, "best_estimator_"):
-            raise NotFittedError("this MetricSearchCV has scores but no model: refit=False, or the search was interrupted.")
-        check_is_fitted(self, "best_estimator_")
-
-    def predict_proba(self, X: Any) -> Array:
-        """Smoothed votes of the neighbours, (votes + 1/2) / (n_neighbors + classes/2), shape (n, classes)."""
-        return smoothed_votes(self._votes(X), self.n_neighbors_)
-
-    def predict(self, X: Any) -> Array:
-        """The class with most votes; of several the first."""
-        votes = self._votes(X)
-        return np.asarray(self.classes_[votes.argmax(axis=1)])
-
-    def _votes(self, X: Any) -> Array:
-        self._check_refitted()
-        return counted_votes(self.voters_, self.transform(X))
-
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "cv_results_")
 
     def _facts(self) -> list[Fact]:
-        means, spreads = self.cv_results_["mean_test_score"], self.cv_results_["std_test_score"]
+        metric = self._shown_metric()
+        means, spreads = self.cv_results_[f"mean_test_{metric}"], self.cv_results_[f"std_test_{metric}"]
         counts = len(set(self.cv_results_["param_n_neighbors"]))
         prefix = f"{self.estimator.steps[-1][0]}__" if isinstance(self.estimator, Pipeline) else ""
 
@@ -303,8 +377,12 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
             Fact("searched", f"{tried}; {self.n_decompositions_} shared eigendecompositions"),
         ]
         if not hasattr(self, "best_index_"):
-            return [*facts, Fact("status", "no best candidate: the search was interrupted, or nothing could be scored")]
-        scoring = self.scoring if isinstance(self.scoring, str) else getattr(self.scoring, "__name__", repr(self.scoring))
+            undecided = getattr(self, "multimetric_", False) and not self.refit
+            why = "none of the metrics decides" if undecided else "the search was interrupted, or nothing could be scored"
+            return [*facts, Fact("status", f"no best candidate: {why}")]
+        scoring = metric
+        if metric == "score":
+            scoring = self.scoring if isinstance(self.scoring, str) else getattr(self.scoring, "__name__", repr(self.scoring))
         facts += [Fact("score", f"{scoring}, mean ± standard deviation over folds"), Fact("best", result(self.best_index_))]
         others = scored & (np.arange(len(means)) // counts != self.best_index_ // counts)
         if others.any():
@@ -312,6 +390,12 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
         if hasattr(self, "refit_time_"):
             facts.append(Fact("fitted", f"the best, on all samples, in {self.refit_time_:.2g} s"))
         return facts
+
+    def _shown_metric(self) -> str:
+        """The metric that decided, or the first."""
+        if isinstance(self.refit, str) and f"mean_test_{self.refit}" in self.cv_results_:
+            return self.refit
+        return next(name.removeprefix("mean_test_") for name in self.cv_results_ if name.startswith("mean_test_"))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

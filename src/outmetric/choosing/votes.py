@@ -6,23 +6,37 @@ Classes are predicted by smoothed votes, real targets by averages; one sorted li
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from numbers import Number
 from typing import Any, Self
 
 import numpy as np
+from sklearn import config_context, get_config
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.metrics import get_scorer
+from sklearn.metrics import check_scoring
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils import gen_batches
+from sklearn.utils.validation import _check_method_params
 
 from outmetric.foundation import Array
 
 # Distances held at once when neighbours are sought.
 DISTANCES = 2**22
-# (votes, numbers of neighbours, true class indices, test data) -> scores, (candidates, numbers of neighbours).
-Score = Callable[[Array, Array, Array, Any], Array]
+# (votes, numbers of neighbours, true class indices) -> scores, (candidates, numbers of neighbours).
+Score = Callable[[Array, Array, Array], Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Marks:
+    """Scores of maps by the name of the metric, each (candidates, numbers of neighbours), "score" if there is only one.
+
+    ``failed`` tells where a scorer raised an error, whose scores are NaN, and ``failure`` which the first was.
+    """
+
+    scores: dict[str, Array]
+    failed: Array
+    failure: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +68,11 @@ class Vote(ABC):
         X : data of those who are voted on
         """
 
+    def marks(self, train: Array, voters: Array, new: Array, asked: Array, X: Any) -> Marks:
+        """The same for all metrics."""
+        scores = self.scores(train, voters, new, asked, X)
+        return Marks({"score": scores}, np.zeros(scores.shape, dtype=bool))
+
 
 @dataclass(frozen=True, eq=False)
 class ClassVote(Vote):
@@ -64,20 +83,27 @@ class ClassVote(Vote):
     labels : array of shape (n,)
         Class indices of all rows.
     classes : array
-    score : Score
+    score : ScoreFunction
         From `score_function`.
+    params : dict
+        Further arguments of the scorers; what has a value for each row is divided as the rows are.
     """
 
     labels: Array
     classes: Array
-    score: Score
+    score: ScoreFunction
+    params: Mapping[str, Any] = field(default_factory=dict)
 
     def of(self, rows: Array) -> Self:
-        return replace(self, labels=self.labels[rows])
+        return replace(self, labels=self.labels[rows], params=_check_method_params(self.labels, self.params, rows))
 
     def scores(self, train: Array, voters: Array, new: Array, asked: Array, X: Any) -> Array:
+        return self.marks(train, voters, new, asked, X).scores["score"]
+
+    def marks(self, train: Array, voters: Array, new: Array, asked: Array, X: Any) -> Marks:
         votes = neighbour_votes(train, self.labels[voters], new, self.neighbours, len(self.classes))
-        return self.score(votes, self.neighbours, self.labels[asked], X)
+        params = _check_method_params(self.labels, self.params, asked)
+        return self.score(votes, self.neighbours, self.labels[asked], X, params)
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,16 +187,16 @@ def check_voters(voters: Any, classes: Any) -> None:
         raise ValueError("voters and classes do not fit together")
 
 
-def _accuracy(votes: Array, neighbours: Array, truth: Array, X: Any) -> Array:
+def _accuracy(votes: Array, neighbours: Array, truth: Array) -> Array:
     return np.asarray(np.mean(votes.argmax(axis=-1) == truth, axis=-1))
 
 
-def _balanced_accuracy(votes: Array, neighbours: Array, truth: Array, X: Any) -> Array:
+def _balanced_accuracy(votes: Array, neighbours: Array, truth: Array) -> Array:
     right = votes.argmax(axis=-1) == truth
     return np.asarray(np.mean([right[..., truth == label].mean(axis=-1) for label in np.unique(truth)], axis=0))
 
 
-def _log_likelihood(votes: Array, neighbours: Array, truth: Array, X: Any) -> Array:
+def _log_likelihood(votes: Array, neighbours: Array, truth: Array) -> Array:
     probabilities = smoothed_votes(votes, neighbours[:, None, None])
     return np.asarray(np.mean(np.log(probabilities[..., np.arange(len(truth)), truth]), axis=-1))
 
@@ -194,17 +220,90 @@ class _CountedVotes(ClassifierMixin, BaseEstimator):
         return np.asarray(self.classes[self.probabilities.argmax(axis=1)])
 
 
-def _by_scorer(votes: Array, neighbours: Array, truth: Array, X: Any, *, scorer: Any, classes: Array) -> Array:
-    probabilities = smoothed_votes(votes, neighbours[:, None, None])
-    return np.array([[scorer(_CountedVotes(classes, one), X, classes[truth]) for one in row] for row in probabilities])
+def is_multimetric(scoring: Any) -> bool:
+    """Whether several metrics are asked for; what a function returns is not known before it is called."""
+    return isinstance(scoring, list | tuple | set | dict)
 
 
-def score_function(scoring: Any, classes: Array) -> Score:
-    """The function that scores votes as scikit-learn's scorer of this name would; None means accuracy."""
-    scoring = "accuracy" if scoring is None else scoring
-    if isinstance(scoring, str) and scoring in SCORES:
-        return SCORES[scoring]
-    return partial(_by_scorer, scorer=get_scorer(scoring), classes=classes)
+def scorer_of(scoring: Any, *, raise_exc: bool = True) -> Any:
+    """scikit-learn's scorer, for several metrics one that returns their scores by name; None means accuracy."""
+    return check_scoring(KNeighborsClassifier(), "accuracy" if scoring is None else scoring, raise_exc=raise_exc)
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreFunction:
+    """Scores votes as scikit-learn's scorers would.
+
+    Parameters
+    ----------
+    classes : array
+    batched : dict
+        Metrics that are computed for a whole batch.
+    scorer : scorer or None
+        Is asked about the others, one candidate at a time.
+    raises : bool
+        Whether its errors stop the search.
+    routing : bool
+        Whether scikit-learn routes metadata; threads do not inherit that.
+    """
+
+    classes: Array
+    batched: dict[str, Score]
+    scorer: Any
+    raises: bool
+    routing: bool
+
+    def __call__(self, votes: Array, neighbours: Array, truth: Array, X: Any, params: Mapping[str, Any]) -> Marks:
+        scores = {name: score(votes, neighbours, truth) for name, score in self.batched.items()}
+        failed, failure = np.zeros(votes.shape[:2], dtype=bool), None
+        if self.scorer is not None:
+            probabilities = smoothed_votes(votes, neighbours[:, None, None])
+            for place in np.ndindex(failed.shape):
+                asked = _CountedVotes(self.classes, probabilities[place])
+                found, wrong = self._ask(asked, X, self.classes[truth], params)
+                for name, value in found.items():
+                    scores.setdefault(name, np.full(failed.shape, np.nan))[place] = value
+                failed[place] = wrong is not None
+                failure = failure or wrong
+        return Marks(scores, failed, failure)
+
+    def _ask(self, votes: _CountedVotes, X: Any, y: Array, params: Mapping[str, Any]) -> tuple[dict[str, float], str | None]:
+        """Scores by name, and what went wrong."""
+        try:
+            with config_context(enable_metadata_routing=self.routing):
+                found = self.scorer(votes, X, y, **params)
+            found = found if isinstance(found, dict) else {"score": found}
+            # Of several scorers, those that fail return the text of their errors.
+            errors = [value for value in found.values() if isinstance(value, str)]
+            scores = {name: np.nan if isinstance(value, str) else _checked_score(value, name) for name, value in found.items()}
+        except Exception as error:  # scorers are other people's code
+            if self.raises:
+                raise
+            return {}, f"scoring failed: {error!r}"
+        return scores, f"scoring failed: {errors[0].strip().splitlines()[-1]}" if errors else None
+
+
+def _checked_score(value: Any, name: str) -> float:
+    value = value.item() if hasattr(value, "item") and np.size(value) == 1 else value
+    if not isinstance(value, Number) or isinstance(value, complex):
+        raise ValueError(f"scoring must return a number, not {value!r} of type {type(value).__name__} (metric {name}).")
+    return float(value)  # type: ignore[arg-type]
+
+
+def score_function(scoring: Any, classes: Array, *, raises: bool = False, routed: bool = False) -> ScoreFunction:
+    """What scores votes as ``scoring`` says; ``routed`` if scorers get further arguments, which those for batches do not take."""
+    routing = bool(get_config()["enable_metadata_routing"])
+    scorer = scorer_of(scoring, raise_exc=raises)
+    if callable(scoring):
+        return ScoreFunction(classes, {}, scorer, raises, routing)
+    metrics: dict[str, Any] = {"score": "accuracy" if scoring is None else scoring}
+    if is_multimetric(scoring):
+        metrics = dict(scoring) if isinstance(scoring, dict) else {name: name for name in scoring}
+    batched: dict[str, Score] = {
+        name: SCORES[one] for name, one in metrics.items() if isinstance(one, str) and one in SCORES and not routed
+    }
+    others = {name: one for name, one in metrics.items() if name not in batched}
+    return ScoreFunction(classes, batched, scorer_of(others, raise_exc=raises) if others else None, raises, routing)
 
 
 def smoothed_votes_to_onnx(graph: Any, voters: KNeighborsClassifier, coordinates: str) -> str:

@@ -141,7 +141,7 @@ def search_path(search: Any, parameter: str, *, ax: Any = None) -> Any:
     """
     results = search.cv_results_
     values = _parameter(results, parameter)
-    folds = sum(name.startswith("split") for name in results)
+    folds = sum(name.startswith("split") and name.endswith("_test_score") for name in results)
     positions = _distinct(values)
     best = []
     for value in positions:
