@@ -513,6 +513,9 @@ REMEDIES = {
         "; and 1 more. Mend this, or leave it out: --leave-out '...'\n",
     ),
     "decimal commas": ("x,y,kind", '{k},"{k},5",{c}', (), "leave it out: --leave-out 'y' or --decimal ,\n"),
+    "whole numbers": ("x,kind", "{k},{k}", (), "Take them for numbers: --real\n"),
+    "whole numbers for another model": ("x,kind", "{k},{k}", ("--model", "learned"), "Take them for numbers: --real\n"),
+    "a number that is alone": ("x,kind", "{k},{q}", ("--model", "learned"), "If the target is a number, say so: --real\n"),
     "an automatic model": ("x,kind", "{k},{c}", ("--tune",), "fixed model: --model learned or --model fixed\n"),
 }
 
@@ -520,7 +523,7 @@ REMEDIES = {
 @pytest.mark.parametrize("case", REMEDIES)
 def test_the_line_says_which_option_mends_it(case, tmp_path):
     header, row, arguments, message = REMEDIES[case]
-    rows = [row.format(k=k, c="uv"[k % 2]) for k in range(40)]
+    rows = [row.format(k=k, c="uv"[k % 2], q=k // 3) for k in range(40)]
     (tmp_path / "table.csv").write_text("\n".join([header, *rows]))
     code, _, talk = run("fit", tmp_path / "table.csv", "-t", "kind", "-o", tmp_path / "a", *arguments)
     assert code == 2

@@ -17,13 +17,12 @@ from sklearn.model_selection import ParameterGrid, ParameterSampler, check_cv
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, indexable
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from outmetric.choosing.candidates import metric_of
 from outmetric.choosing.scoring import Scoring
 from outmetric.choosing.votes import ClassVote, check_voters, counted_votes, score_function, smoothed_votes, smoothed_votes_to_onnx
-from outmetric.estimators import Described, Fact, data, number, settings_text
+from outmetric.estimators import Described, Fact, check_labels, data, number, settings_text
 from outmetric.foundation import Array, announce, exportable_votes, storable
 from outmetric.rows import is_dask
 
@@ -164,14 +163,11 @@ class MetricSearchCV(CallbackSupportMixin, ClassifierMixin, TransformerMixin, Me
         """
         for name in [name for name in vars(self) if name.endswith("_") or name == "_scored"]:
             delattr(self, name)  # nothing of an earlier fit may survive one that ends early
-        if y is None:
-            raise ValueError("MetricSearchCV requires y to be passed, but the target y is None.")
         if is_dask(X):
             raise ValueError(
                 "MetricSearchCV takes data in memory: search on X.compute() or on a sample of it, then fit the best on X."
             )
-        X, y, groups = indexable(X, column_or_1d(y, warn=True), groups)
-        check_classification_targets(y)
+        X, y, groups = indexable(X, check_labels(self, y), groups)
         self.classes_, labels = np.unique(y, return_inverse=True)
         if self.n_iter is None:
             candidates = list(ParameterGrid(self.param_grid))

@@ -29,6 +29,7 @@ OPTIONS = {
     "encoding": "--encoding latin-1",
     "model": "--model learned or --model fixed",
     "blocks": "outmetric embed",
+    "real": "--real",
 }
 Data = Annotated[
     str, typer.Argument(help="A table: .csv, .tsv, .parquet, .feather, .arff or .npz, text also packed (.gz ...); - for stdin.")

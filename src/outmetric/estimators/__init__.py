@@ -10,7 +10,16 @@ from outmetric.estimators.base import (
     kept_points,
     own_copy,
 )
-from outmetric.estimators.checks import check_kernel_parameters, check_points, check_supervision, declared_kernel, points_of_pairs
+from outmetric.estimators.checks import (
+    check_kernel_parameters,
+    check_labels,
+    check_points,
+    check_supervision,
+    declared_kernel,
+    located,
+    mostly_alone,
+    points_of_pairs,
+)
 from outmetric.estimators.fitting import LandmarkMap, exact_problem, landmark_map
 from outmetric.estimators.kernel_metric import Gathered, KernelMetric
 from outmetric.estimators.metric import LinearMetric, Metric, OutputMetric, exportable_metric
@@ -35,6 +44,7 @@ __all__ = [
     "Settings",
     "bandwidth_of",
     "check_kernel_parameters",
+    "check_labels",
     "check_new",
     "check_points",
     "check_supervision",
@@ -47,6 +57,8 @@ __all__ = [
     "kept_points",
     "landmark_map",
     "listed",
+    "located",
+    "mostly_alone",
     "number",
     "own_copy",
     "points_of_pairs",

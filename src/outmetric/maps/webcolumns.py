@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from outmetric.columns import content
-from outmetric.foundation import Array
+from outmetric.foundation import Array, is_missing
 
 # Whole numbers beyond this are not exact in a browser.
 LARGEST_WHOLE = 2**53
@@ -98,7 +98,7 @@ def _typed(values: Array) -> Array:
 
     By the values, since a page shows what `check_columns` would refuse, and also columns of polars and plain lists.
     """
-    items = [None if _is_missing(value) else value for value in values]
+    items = [None if is_missing(value) else value for value in values]
     kinds = {type(value) for value in items if value is not None}
     if kinds and all(issubclass(kind, datetime.date | np.datetime64) for kind in kinds):
         # What calendar and clock show in the dates' own time zone.
@@ -113,7 +113,7 @@ def _typed(values: Array) -> Array:
 
 def _text(name: str, items: list[Any], places: dict[str, int] | None = None) -> WebColumn:
     """A column of texts, which come in the order of their places, or else of their values."""
-    texts = [None if _is_missing(value) else str(value) for value in items]
+    texts = [None if is_missing(value) else str(value) for value in items]
     values = {text: value for text, value in zip(texts, items, strict=True) if text is not None}
     order: dict[str, Any] = places or values
     try:
@@ -123,16 +123,6 @@ def _text(name: str, items: list[Any], places: dict[str, int] | None = None) -> 
     codes: dict[str | None, int] = {None: len(distinct), **{text: code for code, text in enumerate(distinct)}}
     smallest = np.min_scalar_type(len(distinct))
     return WebColumn(name, "text", np.array([codes[text] for text in texts], dtype=smallest), tuple(distinct))
-
-
-def _is_missing(value: Any) -> bool:
-    """None, NaN, NaT, or pandas.NA, which does not say whether it equals itself."""
-    if value is None or type(value).__name__ == "NAType":
-        return True
-    try:
-        return bool(value != value)
-    except (TypeError, ValueError):  # arrays and the like
-        return False
 
 
 def packed(values: Array) -> dict[str, str]:
