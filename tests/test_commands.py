@@ -416,6 +416,16 @@ def test_an_interactive_map(folder, tmp_path, monkeypatch):
     assert given["table"]["held out"].sum() == ROWS // 2
 
 
+def test_whole_numbers_can_be_real_targets_of_a_map(tmp_path, monkeypatch):
+    pages = []
+    plain = outmetric.maps.interactive_map
+    monkeypatch.setattr("outmetric.maps.interactive_map", lambda *args, **kwargs: pages.append(plain(*args, **kwargs)) or pages[0])
+    frame = cars().round({"weight": 0}).astype({"weight": int})[["weight", "power"]]
+    frame.to_csv(tmp_path / "cars.csv", index=False)
+    done("map", tmp_path / "cars.csv", "-t", "weight", "-o", tmp_path / "a.html", "--real")
+    assert '"columns":[{"name":"weight","kind":"number"' in pages[0].html
+
+
 NUMBERS = "".join(f"{number},{'ab'[number % 2]}\n" for number in range(40))
 HOSTILE = {
     "wrong encoding": ("kind,wörd\na,1\nb,2\n".encode("latin-1"), "kind", "not UTF-8"),

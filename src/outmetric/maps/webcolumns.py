@@ -46,8 +46,12 @@ def table_columns(table: Any) -> Iterable[tuple[str, Any]]:
 
 
 def web_column(name: str, column: Any, rows: int, *, is_label: bool = False) -> WebColumn:
-    """What the page shows of a column. Labels that are whole numbers are classes; other whole numbers are numbers."""
+    """What the page shows of a column. Labels that are whole numbers are classes, unless they are a matrix of one column of floats.
+
+    The models draw the same line between labels and real targets.
+    """
     given = _values(column)
+    is_class = is_label and not (given.ndim == 2 and given.dtype.kind == "f")
     given = given.ravel() if given.shape == (rows, 1) else given
     if given.shape != (rows,):
         what = "labels have" if is_label else f"column {name!r} has"
@@ -59,7 +63,7 @@ def web_column(name: str, column: Any, rows: int, *, is_label: bool = False) -> 
     held = content(values)
     if held == "date":
         return _dates(name, values)
-    if held == "number" and not (is_label and np.array_equal(values, np.round(values), equal_nan=True)):
+    if held == "number" and not (is_class and np.array_equal(values, np.round(values), equal_nan=True)):
         numbers = _shortest(values)
         if numbers is not None:
             return WebColumn(name, "number", numbers)
