@@ -32,7 +32,8 @@ OPTIONS = {
     "real": "--real",
 }
 Data = Annotated[
-    str, typer.Argument(help="A table: .csv, .tsv, .parquet, .feather, .arff or .npz, text also packed (.gz ...); - for stdin.")
+    str,
+    typer.Argument(help="A table: .csv, .tsv, .parquet, .feather, .arff, .npz or .xlsx, text also packed (.gz ...); - for stdin."),
 ]
 Target = Annotated[str, typer.Option("--target", "-t", help="The column to learn: classes, or numbers.")]
 LeaveOut = Annotated[str, typer.Option(help="Columns to ignore, with commas between them.")]
