@@ -320,6 +320,7 @@ def test_real_targets_are_not_for_classifiers(model, y):
 UNUSABLE = {
     "words and numbers": ({"b": [1, 2, "x", 4] * 10}, "'b' mixes numbers and words, 1 in row 1 and 'x' in row 3"),
     "infinity": ({"b": [1.0, 2.0, 3.0, np.inf] * 10}, "'b' has an infinite number in row 4"),
+    "lists": ({"b": [[1], [2]] * 20}, "'b' holds nested values"),
     "dates": ({"b": pandas.date_range("2020", periods=40)}, r"\['b'\] hold dates"),
     "dates with a time zone": ({"b": pandas.date_range("2020", periods=40, tz="UTC")}, r"\['b'\] hold dates"),
     "days": ({"b": pandas.date_range("2020", periods=40).date}, r"\['b'\] hold dates"),
@@ -381,6 +382,13 @@ def test_a_column_that_names_the_rows_is_told(frame):
     model.predict(frame(columns))  # a table that is not learned from is no reason to warn
     half = {**columns, "id": [f"group {k // 2}" for k in range(40)]}
     MetricClassifier(**QUICK).fit(frame(half), y)
+
+
+def test_a_table_beyond_memory_once_it_is_encoded(monkeypatch):
+    frame = pandas.DataFrame({"size": np.arange(90.0), "town": [f"t{k // 3}" for k in range(90)], "kind": ["a", "b"] * 45})
+    monkeypatch.setattr("outmetric.foundation.memory.available_memory", lambda: 90 * 8 * (1 + 30 + 2) - 1)
+    with pytest.raises(MemoryError, match=r"the encoded table needs .* many categories \('town': 30, 'kind': 2\)"):
+        MetricClassifier(**QUICK).fit(frame, np.arange(90) % 2)
 
 
 @parametrize_with_checks([MetricClassifier(**QUICK), FeatureWeights()])

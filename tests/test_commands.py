@@ -607,6 +607,13 @@ def test_ctrl_c_keeps_the_best_model_so_far_if_asked(folder, way, keep, tmp_path
     assert all(np.mean(labels == cars()["origin"]) > 0.8 for labels in predicted)
 
 
+def test_ctrl_c_during_imports(tmp_path):
+    (tmp_path / "rich.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from outmetric.cli import main; main()"
+    found = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stderr) == (128 + signal.SIGINT, "stopped.\n")
+
+
 def test_a_reader_that_goes_away(folder):
     command = f"'{sys.executable}' -c 'from outmetric.cli import main; main()' predict cars.model cars.csv | head -1"
     found = subprocess.run(["bash", "-c", f"cd '{folder}'; {command}"], capture_output=True, text=True, check=False)

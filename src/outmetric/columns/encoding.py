@@ -14,7 +14,7 @@ from sklearn.preprocessing import OneHotEncoder
 from outmetric.columns.contents import Content, content
 from outmetric.columns.errors import TableError, shown
 from outmetric.columns.kinds import identifier_trouble
-from outmetric.foundation import Array, is_missing
+from outmetric.foundation import Array, is_missing, require_memory
 
 DATES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
 
@@ -56,6 +56,8 @@ def _trouble(column: Any) -> str | None:
         return f"has an infinite number in row {np.isinf(values).argmax() + 1} (counted from 1)"
     if values.dtype.kind != "O":
         return None
+    if any(isinstance(value, list | dict | set | np.ndarray) for value in values):
+        return "holds nested values"
     words = [isinstance(value, str) for value in values]
     others = [not word and not is_missing(value) for word, value in zip(words, values, strict=True)]
     if any(words) and any(others):
@@ -73,12 +75,23 @@ def table_encoder(X: Any) -> ColumnTransformer | SimpleImputer | None:
     unusable = [name for name, held in zip(X.columns, contents, strict=True) if held in ("date", "other")]
     if unusable:
         raise ValueError(f"columns {unusable} hold dates or complex numbers; turn them into numbers or categories first.")
+    _check_size(X, contents)
     # By position, so that rows may also come without names.
     numbers = [place for place, held in enumerate(contents) if held == "number"]
     others = [place for place, held in enumerate(contents) if held != "number"]
     one_hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
     impute = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
     return ColumnTransformer([("numbers", impute, numbers), ("categories", one_hot, others)])
+
+
+def _check_size(X: Any, contents: list[Content]) -> None:
+    """Raise MemoryError for categories so many that the encoded table would not fit in memory."""
+    categories = [name for name, held in zip(X.columns, contents, strict=True) if held != "number"]
+    widths = {name: len({value for value in np.asarray(X[name]).tolist() if not is_missing(value)}) for name in categories}
+    widest = sorted(widths, key=lambda name: -widths[name])[:3]
+    most = f" ({', '.join(f'{shown([name])}: {widths[name]}' for name in widest)})" if widest else ""
+    size = 8.0 * len(X) * (len(contents) - len(widths) + sum(widths.values()))
+    require_memory(size, "the encoded table", f"take fewer rows, or leave out columns with many categories{most}.")
 
 
 def _content(column: Any) -> Content:

@@ -70,7 +70,7 @@ def located(X: Any) -> Iterator[None]:
 def _first_unusable(X: Any) -> tuple[int, int] | None:
     """(row, column) of the first entry of a matrix that is no finite number; None if there is none, or X is no such matrix."""
     if scipy.sparse.issparse(X):
-        entries = scipy.sparse.coo_array(X)
+        entries: Any = scipy.sparse.coo_array(X)  # type: ignore[call-overload]
         wrong = np.flatnonzero(~np.isfinite(entries.data))
         return (int(entries.row[wrong[0]]), int(entries.col[wrong[0]])) if len(wrong) else None
     try:
