@@ -293,6 +293,104 @@ def test_bad_input(X, y, settings, message):
         MetricClassifier(**settings).fit(X, y)
 
 
+GAPS = {
+    "None": np.array(["a", "b", "a", None] * 10, dtype=object),
+    "NA among texts": pandas.Series(["a", "b", "a", None] * 10, dtype="string"),
+    "NA among numbers": pandas.Series([0, 1, 0, None] * 10, dtype="Int64"),
+    "NaN": np.array([0, 1, 0, np.nan] * 10),
+}
+
+
+@pytest.mark.parametrize("case", GAPS)
+@pytest.mark.parametrize("model", [MetricClassifier(**QUICK), MetricSearchCV(LearnedKernelMetric(), {}), LearnedKernelMetric()])
+def test_a_gap_in_y_is_told_with_its_place(model, case):
+    with pytest.raises(ValueError, match=r"in 10 places, .*The first is y\[3\]"):
+        model.fit(np.random.default_rng(0).normal(size=(40, 2)), GAPS[case])
+
+
+@pytest.mark.filterwarnings("ignore:A column-vector y")
+@pytest.mark.parametrize("model", [MetricClassifier(**QUICK), MetricSearchCV(LearnedKernelMetric(), {})])
+@pytest.mark.parametrize("y", [np.arange(40), np.arange(40.0)[:, None], np.linspace(0, 1, 40)[:, None]])
+def test_real_targets_are_not_for_classifiers(model, y):
+    with pytest.raises(ValueError, match="learns classes; for real targets, take GridSearchCV") as caught:
+        model.fit(np.random.default_rng(0).normal(size=(40, 2)), y)
+    assert "astype" not in str(caught.value)
+
+
+UNUSABLE = {
+    "words and numbers": ({"b": [1, 2, "x", 4] * 10}, "'b' mixes numbers and words, 1 in row 1 and 'x' in row 3"),
+    "infinity": ({"b": [1.0, 2.0, 3.0, np.inf] * 10}, "'b' has an infinite number in row 4"),
+    "lists": ({"b": [[1], [2]] * 20}, "'b' holds nested values"),
+    "dates": ({"b": pandas.date_range("2020", periods=40)}, r"\['b'\] hold dates"),
+    "dates with a time zone": ({"b": pandas.date_range("2020", periods=40, tz="UTC")}, r"\['b'\] hold dates"),
+    "days": ({"b": pandas.date_range("2020", periods=40).date}, r"\['b'\] hold dates"),
+}
+
+
+@pytest.mark.parametrize("case", UNUSABLE)
+def test_columns_that_cannot_be_used_are_named(case):
+    columns, message = UNUSABLE[case]
+    frame = pandas.DataFrame({"a": np.random.default_rng(0).normal(size=40), **columns})
+    with pytest.raises(ValueError, match=message):
+        MetricClassifier(**QUICK).fit(frame, np.arange(40) % 2)
+
+
+@pytest.mark.parametrize("model", [MetricClassifier(**QUICK), LearnedKernelMetric()])
+def test_names_of_columns_must_differ(model):
+    frame = pandas.DataFrame(np.eye(6)[:, :3], columns=["a", "b", "a"])
+    with pytest.raises(ValueError, match="several columns named 'a'"):
+        model.fit(frame, [0, 1] * 3)
+
+
+def test_entries_that_are_no_numbers_are_located():
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    y = np.arange(40) % 2
+    X[5, 1] = np.inf
+    for model in (MetricClassifier(**QUICK), LearnedKernelMetric()):
+        with pytest.raises(ValueError, match=r"infinity.*X\[5, 1\]"):
+            model.fit(X, y)
+    frame = pandas.DataFrame(X, columns=list("abc"))
+    with pytest.raises(ValueError, match=r"infinity.*column 'b', row 6"):
+        LearnedKernelMetric().fit(frame, y)
+    with pytest.raises(ValueError, match=r"string.*column 'b', row 3"):
+        LearnedKernelMetric().fit(frame.assign(b=["1", "2", "x", "y"] * 10), y)
+    with pytest.raises(ValueError, match=r"string.*column 'b', row 3") as caught:
+        LearnedKernelMetric().fit(polars.DataFrame({"a": X[:4, 0], "b": ["1", "2", "x", "y"]}), y[:4])
+    assert "features" not in str(caught.value)
+
+
+def test_a_gap_that_only_new_rows_have():
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    y = np.arange(40) % 2
+    new = X[:4].copy()
+    new[2, 1] = np.nan
+    model = MetricClassifier(**QUICK).fit(X, y)
+    for method in (model.predict, model.transform):
+        with pytest.raises(ValueError, match=r"X\[2, 1\].*had no missing values; .* fit on a DataFrame") as caught:
+            method(new)
+        assert "FeatureWeights" not in str(caught.value)
+    named = MetricClassifier(**QUICK).fit(pandas.DataFrame(X, columns=list("abc")), y)
+    assert named.predict(pandas.DataFrame(new, columns=list("abc"))).shape == (4,)
+
+
+@pytest.mark.parametrize("frame", [pandas.DataFrame, polars.DataFrame])
+def test_a_column_that_names_the_rows_is_told(frame):
+    y = np.arange(40) % 2
+    columns = {"size": np.random.default_rng(0).normal(size=40), "id": [f"row {k}" for k in range(40)]}
+    with pytest.warns(UserWarning, match="column 'id' has 40 different texts in 40 rows, .* identifier"):
+        model = MetricClassifier(**QUICK).fit(frame(columns), y)
+    model.predict(frame(columns))  # a table that is not learned from is no reason to warn
+    half = {**columns, "id": [f"group {k // 2}" for k in range(40)]}
+    MetricClassifier(**QUICK).fit(frame(half), y)
+
+
+def test_a_table_beyond_memory_once_it_is_encoded(monkeypatch):
+    frame = pandas.DataFrame({"size": np.arange(90.0), "town": [f"t{k // 3}" for k in range(90)], "kind": ["a", "b"] * 45})
+    monkeypatch.setattr("outmetric.foundation.memory.available_memory", lambda: 90 * 8 * (1 + 30 + 2) - 1)
+    with pytest.raises(MemoryError, match=r"the encoded table needs .* many categories \('town': 30, 'kind': 2\)"):
+        MetricClassifier(**QUICK).fit(frame, np.arange(90) % 2)
+
+
 @parametrize_with_checks([MetricClassifier(**QUICK), FeatureWeights()])
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learns_checks(estimator, check):

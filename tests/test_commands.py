@@ -416,6 +416,16 @@ def test_an_interactive_map(folder, tmp_path, monkeypatch):
     assert given["table"]["held out"].sum() == ROWS // 2
 
 
+def test_whole_numbers_can_be_real_targets_of_a_map(tmp_path, monkeypatch):
+    pages = []
+    plain = outmetric.maps.interactive_map
+    monkeypatch.setattr("outmetric.maps.interactive_map", lambda *args, **kwargs: pages.append(plain(*args, **kwargs)) or pages[0])
+    frame = cars().round({"weight": 0}).astype({"weight": int})[["weight", "power"]]
+    frame.to_csv(tmp_path / "cars.csv", index=False)
+    done("map", tmp_path / "cars.csv", "-t", "weight", "-o", tmp_path / "a.html", "--real")
+    assert '"columns":[{"name":"weight","kind":"number"' in pages[0].html
+
+
 NUMBERS = "".join(f"{number},{'ab'[number % 2]}\n" for number in range(40))
 HOSTILE = {
     "wrong encoding": ("kind,wörd\na,1\nb,2\n".encode("latin-1"), "kind", "not UTF-8"),
@@ -513,6 +523,9 @@ REMEDIES = {
         "; and 1 more. Mend this, or leave it out: --leave-out '...'\n",
     ),
     "decimal commas": ("x,y,kind", '{k},"{k},5",{c}', (), "leave it out: --leave-out 'y' or --decimal ,\n"),
+    "whole numbers": ("x,kind", "{k},{k}", (), "Take them for numbers: --real\n"),
+    "whole numbers for another model": ("x,kind", "{k},{k}", ("--model", "learned"), "Take them for numbers: --real\n"),
+    "a number that is alone": ("x,kind", "{k},{q}", ("--model", "learned"), "If the target is a number, say so: --real\n"),
     "an automatic model": ("x,kind", "{k},{c}", ("--tune",), "fixed model: --model learned or --model fixed\n"),
 }
 
@@ -520,7 +533,7 @@ REMEDIES = {
 @pytest.mark.parametrize("case", REMEDIES)
 def test_the_line_says_which_option_mends_it(case, tmp_path):
     header, row, arguments, message = REMEDIES[case]
-    rows = [row.format(k=k, c="uv"[k % 2]) for k in range(40)]
+    rows = [row.format(k=k, c="uv"[k % 2], q=k // 3) for k in range(40)]
     (tmp_path / "table.csv").write_text("\n".join([header, *rows]))
     code, _, talk = run("fit", tmp_path / "table.csv", "-t", "kind", "-o", tmp_path / "a", *arguments)
     assert code == 2
@@ -592,6 +605,13 @@ def test_ctrl_c_keeps_the_best_model_so_far_if_asked(folder, way, keep, tmp_path
     assert os.listdir(tmp_path) == ["model"] * len(keep)
     predicted = [outmetric.load(path).predict(cars()) for path in tmp_path.iterdir()]
     assert all(np.mean(labels == cars()["origin"]) > 0.8 for labels in predicted)
+
+
+def test_ctrl_c_during_imports(tmp_path):
+    (tmp_path / "rich.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from outmetric.cli import main; main()"
+    found = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stderr) == (128 + signal.SIGINT, "stopped.\n")
 
 
 def test_a_reader_that_goes_away(folder):

@@ -664,6 +664,31 @@ def test_categories_that_are_the_same_string():
         to_onnx(fitted, table)
 
 
+@pytest.mark.parametrize("kind", [bool, str, object])
+def test_truth_values_come_in_several_spellings(kind):
+    flags = np.arange(20) % 3 == 0
+    table = pandas.DataFrame({"flag": pandas.Series(flags).astype(kind)})
+    fitted = make_pipeline(OneHotEncoder(handle_unknown="ignore", sparse_output=False), LearnedKernelMetric(kernel="linear"))
+    fitted.fit(table, flags)
+    expected = fitted.transform(table)
+    for yes, no in (("true", "false"), ("True", "False"), ("TRUE", "FALSE"), ("1", "0"), (1, 0), (1.0, 0.0), (True, False)):
+        spelled = pandas.DataFrame({"flag": np.where(flags, yes, no)})
+        assert_same(run(to_onnx(fitted, spelled), spelled)["coordinates"], expected)
+    unknown = pandas.DataFrame({"flag": ["yes", "2"]})
+    lower, upper = run(to_onnx(fitted, unknown), unknown)["coordinates"]
+    np.testing.assert_array_equal(lower, upper)
+    assert np.abs(expected - lower).max(axis=1).min() > 1e-6
+
+
+def test_words_that_differ_by_their_letters_only_stay_apart():
+    table = pandas.DataFrame({"word": ["true", "True", "false"] * 7})
+    fitted = make_pipeline(OneHotEncoder(handle_unknown="ignore", sparse_output=False), LearnedKernelMetric(kernel="linear"))
+    fitted.fit(table, np.arange(21) % 3)
+    assert_same(run(to_onnx(fitted, table), table)["coordinates"], fitted.transform(table))
+    with pytest.raises(ValueError, match="would get numbers"):
+        to_onnx(fitted, pandas.DataFrame({"word": [1.0]}))
+
+
 def test_the_extra_is_named_if_it_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "skl2onnx", None)
     with pytest.raises(ImportError, match=r"pip install 'outmetric\[onnx\]'"):

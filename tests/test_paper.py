@@ -1,5 +1,6 @@
 """Do the experiments of the paper run as promised: fairly, resumably, and with a report that says what was found?"""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -8,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -43,6 +45,16 @@ def whole(tmp_path_factory):
     store = Store(tmp_path_factory.mktemp("whole"))
     runner.run(CHEAP, store)
     return store
+
+
+def members(group):
+    """The processes of a group that still run."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, own = path.read_text().rpartition(")")[2].split()[:3]
+            found += [path.parent.name] if int(own) == group and state != "Z" else []
+    return found
 
 
 class TestProtocol:
@@ -250,6 +262,34 @@ class TestRun:
         tables = [seconds.sub("", (folder / "results.csv").read_text()) for folder in (whole, broken)]
         assert tables[0] == tables[1]
         assert tables[0].count("\n") == 1 + 2 * 3 * 3 * 2
+
+    @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are counted where Linux lists them")
+    def test_workers_end_with_the_run_that_is_killed(self, tmp_path):
+        arguments = ["--datasets", "cancer", "--methods", "method2", "--repeats", "9", "--jobs", "2", "-f", str(tmp_path)]
+        process = subprocess.Popen(
+            [*COMMAND, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        while not list(tmp_path.glob("trials/*.json")) and process.poll() is None:
+            time.sleep(0.02)
+        assert len(members(process.pid)) > 2
+        process.kill()
+        process.wait()
+        end = time.monotonic() + 20
+        while members(process.pid) and time.monotonic() < end:
+            time.sleep(0.1)
+        left = members(process.pid)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        assert not left
+
+    def test_a_result_that_is_a_folder(self, tmp_path):
+        arguments = ["--datasets", "iris", "--methods", "knn", "--repeats", "1", "-f", str(tmp_path)]
+        folder = tmp_path / "results.csv"
+        folder.mkdir()
+        found = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False)
+        assert found.returncode == 2
+        assert "is a folder, where a result must go; move it away" in " ".join(re.sub("[│╭╮╰╯─]", " ", found.stderr).split())
+        assert not list(tmp_path.glob("trials/*.json"))
 
     def test_two_runs_in_one_folder(self, tmp_path, whole):
         arguments = ["--datasets", "iris", "--methods", "knn,svm", "--repeats", "3", "-f", str(tmp_path)]

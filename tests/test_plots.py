@@ -209,6 +209,8 @@ def test_maps_that_cannot_be_drawn(waves, plane):
         plots.output_map(many, X, np.arange(45) % 5, ax=plt.figure().add_subplot())
     with pytest.raises(ValueError, match="the model has 4"):
         plots.decision_map(many, X, np.arange(45) % 5)
+    with pytest.raises(ValueError, match="the model has 1: output_map draws it"):
+        plots.decision_map(MetricClassifier(time_budget=1e-3, random_state=0).fit(X, np.arange(45) % 2), X, np.arange(45) % 2)
     with pytest.raises(ValueError, match="y has 2 columns"):
         plots.output_map(real, X, X[:, :2])
     with pytest.raises(ValueError, match="real targets"):

@@ -9,6 +9,7 @@ import random
 import sys
 import tracemalloc
 import zipfile
+from xml.sax.saxutils import escape
 
 import numpy as np
 import pandas as pd
@@ -94,6 +95,48 @@ def as_zip(content, *names):
     return sink.getvalue()
 
 
+def as_xlsx(rows, shared=(), sheets=1, places=True):
+    """A workbook by hand, of the fewest parts that there must be; None is an empty cell."""
+    main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    package = "http://schemas.openxmlformats.org/package/2006"
+
+    def cell(value, row, column):
+        place = f' r="{chr(65 + column)}{row + 1}"' if places else ""
+        if value is None:
+            return f"<c{place}/>"
+        if isinstance(value, bool):
+            return f'<c{place} t="b"><v>{value:d}</v></c>'
+        if isinstance(value, str):
+            return f'<c{place} t="inlineStr"><is><t xml:space="preserve">{escape(value)}</t></is></c>'
+        return f"<c{place}><v>{value!r}</v></c>"
+
+    lines = ["".join(cell(value, row, column) for column, value in enumerate(cells)) for row, cells in enumerate(rows)]
+    sheet = f'<worksheet xmlns="{main}"><sheetData>{"".join(f"<row>{line}</row>" for line in lines)}</sheetData></worksheet>'
+    numbers = range(1, sheets + 1)
+    listed = "".join(f'<sheet name="s{k}" sheetId="{k}" r:id="r{k}"/>' for k in numbers)
+    links = "".join(f'<Relationship Id="r{k}" Type="{office}/worksheet" Target="worksheets/sheet{k}.xml"/>' for k in numbers)
+    texts = "".join(f"<si><t>{escape(text)}</t></si>" for text in shared)
+    links += f'<Relationship Id="r0" Type="{office}/sharedStrings" Target="sharedStrings.xml"/>' if shared else ""
+    root = f'<Relationship Id="r" Type="{office}/officeDocument" Target="xl/workbook.xml"/>'
+    parts = {
+        "[Content_Types].xml": f'<Types xmlns="{package}/content-types"/>',
+        "_rels/.rels": f'<Relationships xmlns="{package}/relationships">{root}</Relationships>',
+        "xl/workbook.xml": f'<workbook xmlns="{main}" xmlns:r="{office}"><sheets>{listed}</sheets></workbook>',
+        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{package}/relationships">{links}</Relationships>',
+        **{f"xl/worksheets/sheet{k}.xml": sheet for k in numbers},
+        **({"xl/sharedStrings.xml": f'<sst xmlns="{main}">{texts}</sst>'} if shared else {}),
+    }
+    sink = io.BytesIO()
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    return sink.getvalue()
+
+
+ROWS = [["size", "count", "kind"], *([size, count, kind] for size, count, kind in zip(SIZES, COUNTS, KINDS, strict=True))]
+
+
 def zstd(content):
     sink = pa.BufferOutputStream()
     with pa.CompressedOutputStream(sink, "zstd") as stream:
@@ -106,6 +149,9 @@ FILES = {
     "T.CSV": as_csv(),
     "semicolons.csv": as_csv(";"),
     "tabs.csv": as_csv("\t"),
+    "bars.csv": as_csv("|"),
+    "t.xlsx": as_xlsx(ROWS),
+    "no-places.xlsx": as_xlsx(ROWS, places=False),
     "european.csv": as_csv(";", ","),
     "t.tsv": as_csv("\t"),
     "t.txt": as_csv(";"),
@@ -276,6 +322,21 @@ def test_npz_of_features_and_labels(tmp_path):
     assert list(columns(save(tmp_path, "t.npz", as_npz(**arrays)))) == ["x1", "x2", "y"]
 
 
+def test_what_workbooks_have_beyond_numbers_and_text(tmp_path):
+    rows = [["id", "truth", "word", "", "code"], [7, True, "NA", None, "x"], [], [8, False, "b", None, 1.0]]
+    path = save(tmp_path, "t.xlsx", as_xlsx(rows))
+    assert columns(path) == {"id": [7, 8], "truth": [True, False], "word": [None, "b"], "code": ["x", 1]}
+    assert read_table(path)["id"].dtype == np.int64
+    assert read_table(path, as_text=["id"])["id"].tolist() == ["7", "8"]
+    assert columns(save(tmp_path, "u.xlsx", shared_text(3, 2))) == {"xxx": ["xxx"]}
+
+
+def test_what_workbooks_need(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "python_calamine", None)
+    with pytest.raises(ImportError, match=r"outmetric\[excel\]"):
+        read_table(save(tmp_path, "t.xlsx", as_xlsx(ROWS)))
+
+
 def test_what_parquet_and_arrow_have_beyond_numbers_and_text(tmp_path):
     frame = pd.DataFrame({"kind": pd.Categorical(["a", None, "b"]), "truth": [True, False, True]}, index=[7, 8, 9])
     frame.to_parquet(tmp_path / "t.parquet")
@@ -304,7 +365,13 @@ REFUSED = {
     "no header, twins": ("t.csv", "1,1,0\n1,0,1\n", "has no header"),
     "no columns": ("t.csv", '""\n1\n', "has no columns"),
     "a long name": ("t.csv", "x" * 200_000, "first line must name the columns"),
-    "spreadsheet": ("t.xlsx", "PK", "t.xlsx: known are .csv"),
+    "old spreadsheet": ("t.xls", "PK", "t.xls: known are .csv"),
+    "no spreadsheet": ("t.xlsx", "PK", "t.xlsx cannot be read"),
+    "half of a spreadsheet": ("t.xlsx", as_xlsx(ROWS)[:-30], "t.xlsx cannot be read"),
+    "two sheets": ("t.xlsx", as_xlsx(ROWS, sheets=2), "t.xlsx has 2 sheets with cells .'s1', 's2'."),
+    "no cells": ("t.xlsx", as_xlsx([]), "t.xlsx has 0 sheets with cells"),
+    "spreadsheet without header": ("t.xlsx", as_xlsx([[6, 148, 72.5], [1, 85, 66]]), "t.xlsx has no header"),
+    "spreadsheet with twins": ("t.xlsx", as_xlsx([["a", "a"], [1, 2]]), "several columns named 'a'"),
     "not packed": ("t.csv.gz", "a,b\n1,2\n", "ends with .gz"),
     "half of gzip": ("t.csv.gz", gzip.compress(as_csv())[:-9], "t.csv.gz cannot be read"),
     "half of bz2": ("t.csv.bz2", bz2.compress(as_csv())[:-9], "t.csv.bz2 cannot be read"),
@@ -404,6 +471,24 @@ def arrow_bomb(column, write, **options):
     return sink.getvalue()
 
 
+def edited(workbook, old, new):
+    """A workbook with another text in its sheet."""
+    sink = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(workbook)) as given, zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in given.namelist():
+            archive.writestr(name, given.read(name).replace(old.encode(), new.encode()) if "sheet1" in name else given.read(name))
+    return sink.getvalue()
+
+
+def far_cell(place):
+    return edited(as_xlsx([["a"], [7]]), 'r="A2"', f'r="{place}"')
+
+
+def shared_text(length, uses):
+    cells = "".join(f'<row><c r="A{row}" t="s"><v>0</v></c></row>' for row in range(1, uses + 1))
+    return edited(as_xlsx([], shared=["x" * length]), "<sheetData>", f"<sheetData>{cells}")
+
+
 ZEROS = np.zeros(2**23)
 REPEATED = pa.DictionaryArray.from_arrays(pa.array(np.zeros(10_000, dtype=np.int32)), pa.array(["x" * 100_000]))
 BOMBS = {
@@ -415,6 +500,10 @@ BOMBS = {
     "cells.csv": lambda: b",".join(b"%d" % k for k in range(1000)) + b"\n" + (b"," * 999 + b"\n") * 1000,
     "texts.csv": lambda: b"a\n" + b"b\n" * 300_000,
     "t.npz": lambda: as_npz(np.savez_compressed, X=ZEROS),
+    "zeros.xlsx": lambda: as_xlsx([["a"], *[[0]] * 300_000]),
+    "corner.xlsx": lambda: far_cell("XFD1048576"),
+    "places.xlsx": lambda: as_xlsx([["a"] * 5000, *[[]] * 10_000], places=False),
+    "texts.xlsx": lambda: shared_text(100_000, 1000),
     "declared.npz": lambda: huge_npz((10**12,)),
     "overflow.npz": lambda: huge_npz((2**62, 2**62)),
     "t.parquet": lambda: arrow_bomb(ZEROS, pyarrow.parquet.write_table),

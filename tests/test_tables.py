@@ -1,7 +1,13 @@
 """Are tables in files learned from in blocks, and written whole or not at all?"""
 
 import gzip
+import os
 import re
+import signal
+import subprocess
+import sys
+import threading
+import time
 
 import numpy as np
 import pandas as pd
@@ -12,6 +18,7 @@ from typer.testing import CliRunner
 from outmetric import LearnedKernelMetric
 from outmetric.cli import app
 from outmetric.datasets import make_waveform
+from outmetric.rows import dask_client
 from outmetric.tables import TableError, TableFile
 
 
@@ -118,3 +125,36 @@ def test_embed_on_a_dask_cluster(table, tmp_path):
         assert code == 0, said
     assert run(path, *options, "-o", tmp_path / "here.csv")[0] == 0
     assert pd.read_csv(tmp_path / "cluster.csv").shape == pd.read_csv(tmp_path / "here.csv").shape == (600, 3)
+
+
+CLUSTER = """
+import time
+import distributed
+
+if __name__ == "__main__":
+    cluster = distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0", silence_logs=50)
+    print(cluster.scheduler_address, flush=True)
+    time.sleep(100)
+"""
+
+
+def test_a_dask_scheduler_that_is_lost(tmp_path):
+    dask = pytest.importorskip("dask")
+    pytest.importorskip("distributed")
+    (tmp_path / "cluster.py").write_text(CLUSTER)
+    command = [sys.executable, tmp_path / "cluster.py"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        address = process.stdout.readline().strip()
+        threading.Timer(0.5, os.killpg, (process.pid, signal.SIGKILL)).start()
+        with pytest.raises(OSError, match=f"the Dask scheduler at {address} was lost .* go on without"), dask_client(address):
+            dask.compute([dask.delayed(time.sleep)(5)])
+
+
+def test_a_dask_scheduler_that_is_not_there(table, tmp_path):
+    dask = pytest.importorskip("dask")
+    path = save(table, tmp_path / "points.parquet")
+    options = ["--target", "kind", "--leave-out", "note", "--landmarks", "50", "--dask", "tcp://127.0.0.1:1"]
+    with dask.config.set({"distributed.comm.timeouts.connect": "100ms"}):
+        code, said = run(path, *options, "-o", tmp_path / "out.csv")
+    assert code == 2
+    assert "there is no Dask scheduler at tcp://127.0.0.1:1: " in said

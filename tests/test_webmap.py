@@ -186,6 +186,9 @@ def test_texts_come_in_their_order(points):
         ([True, False], "text", "class"),
         (pd.Series(["a", "b"], name="species"), "text", "species"),
         (pl.Series([0.5, None]), "number", "class"),
+        (np.array([[1.0], [2.0]]), "number", "class"),
+        (np.array([[1], [2]]), "text", "class"),
+        (pd.DataFrame({"year": [1970.0, 1971.0]}), "number", "year"),
     ],
 )
 def test_labels_are_classes_unless_they_are_real_targets(labels, kind, name, points):
@@ -629,6 +632,17 @@ def test_hostile_texts_are_shown_and_not_run(visit, points):
     assert visit.find_all(By.CSS_SELECTOR, "img, b, #legend a, #row a, #tip a") == []
     assert not visit.run("return window.ran")
     assert visit.run("return document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_texts_of_a_megabyte_are_cut_where_they_are_shown_and_found_whole(visit, points):
+    texts = [f"{place} {'word ' * 200_000}{place} end" for place in range(4)]
+    page = interactive_map(points[:4, :2], texts, table={texts[0]: texts}, ids=texts)
+    assert content(page)["ids"] == texts
+    visit.show(points[:4, :2], texts, table={texts[0]: texts}, ids=texts)
+    visit.look_for("2 end")
+    visit.until(lambda: visit.row.startswith("2 word"))
+    shown = visit.texts("#row td, #row th, #row h2, #legend h2, #legend .name, option")
+    assert max(map(len, shown)) <= 10_010
 
 
 def test_every_control_has_a_label_and_is_reached_by_the_keyboard(visit, points):

@@ -20,22 +20,22 @@ from sklearn.model_selection import KFold, RepeatedStratifiedKFold, train_test_s
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import QuantileTransformer, StandardScaler
 from sklearn.utils import _safe_indexing, check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from outmetric.choosing.committee import COMMITTEE, LARGE_COMMITTEE, MANY_SAMPLES, Candidate, fit_committee
 from outmetric.choosing.search import MetricSearchCV
 from outmetric.choosing.votes import check_voters, smoothed_votes_to_onnx
-from outmetric.columns import FeatureWeights, table_encoder, without_na
+from outmetric.columns import FeatureWeights, check_frame, table_encoder, without_na
 from outmetric.estimators import (
     Described,
     Fact,
     FixedKernelMetric,
     LearnedKernelMetric,
+    check_labels,
     data,
+    located,
     number,
     settings_text,
-    warn_of_unlabelled,
 )
 from outmetric.foundation import Array, announce, check_number, exportable_votes, storable
 
@@ -181,11 +181,7 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
     def _check_training(self, X: Any, y: Any) -> tuple[Any, Array]:
         """X checked, and the class indices of y."""
         X = self._check_table(X, reset=True)
-        if y is None:
-            raise ValueError("MetricClassifier requires y to be passed, but the target y is None.")
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        warn_of_unlabelled(y)
+        y = check_labels(self, y)
         if len(y) != len(X):
             raise ValueError(f"Found input variables with inconsistent numbers of samples: {[len(X), len(y)]}")
         self.classes_, labels = np.unique(y, return_inverse=True)
@@ -292,21 +288,33 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
 
     def _check_table(self, X: Any, *, reset: bool) -> Any:
         if hasattr(X, "columns") and hasattr(X, "dtypes"):
-            validate_data(self, X, reset=reset, skip_check_array=True)
+            with located(X):
+                validate_data(self, X, reset=reset, skip_check_array=True)
             if reset and len(X) < 2:
                 raise ValueError(f"at least 2 rows are needed; n_samples = {len(X)} came.")
+            check_frame(X, learning=reset)
             return without_na(X)
         # Rows of a table without its names; what is missing there is NaN in a data frame.
         mixed = not reset and isinstance(self.best_estimator_[0], ColumnTransformer) and np.asarray(X).dtype.kind == "O"
         X = np.where([[value is None for value in row] for row in X], np.nan, X) if mixed else X
-        return validate_data(
-            self,
-            X,
-            reset=reset,
-            dtype=object if mixed else np.float64,
-            ensure_all_finite="allow-nan",
-            ensure_min_samples=2 if reset else 1,
-        )
+        gaps = reset or "encode" in self.best_estimator_.named_steps
+        try:
+            with located(X):
+                return validate_data(
+                    self,
+                    X,
+                    reset=reset,
+                    dtype=object if mixed else np.float64,
+                    ensure_all_finite="allow-nan" if gaps else True,
+                    ensure_min_samples=2 if reset else 1,
+                )
+        except ValueError as error:
+            if gaps or "contains NaN" not in str(error):
+                raise
+            raise ValueError(
+                f"{error} The array that the model was fitted on had no missing values; to have them filled, fit on a DataFrame, "
+                "or on an array that has some."
+            ) from error
 
     def _search(
         self,

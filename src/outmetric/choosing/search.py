@@ -20,7 +20,6 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils import Bunch, _safe_indexing, indexable
 from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping, process_routing
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_method_params, column_or_1d
 
 from outmetric.choosing.candidates import metric_of
@@ -28,7 +27,7 @@ from outmetric.choosing.evaluation import Request
 from outmetric.choosing.prediction import BestCandidateMixin
 from outmetric.choosing.scoring import Scoring, check_refit, chosen_row, deciding_metric
 from outmetric.choosing.votes import ClassVote, check_voters, is_multimetric, score_function, scorer_of, smoothed_votes_to_onnx
-from outmetric.estimators import Described, Fact, data, number, settings_text
+from outmetric.estimators import Described, Fact, check_labels, data, number, settings_text
 from outmetric.foundation import Array, announce, check_integer, exportable_votes, storable
 from outmetric.rows import is_dask
 
@@ -195,16 +194,13 @@ class MetricSearchCV(CallbackSupportMixin, BestCandidateMixin, MetaEstimatorMixi
         """
         for name in [name for name in vars(self) if name.endswith("_") or name == "_scored"]:
             delattr(self, name)  # nothing of an earlier fit may survive one that ends early
-        if y is None:
-            raise ValueError("MetricSearchCV requires y to be passed, but the target y is None.")
         if is_dask(X):
             raise ValueError(
                 "MetricSearchCV takes data in memory: search on X.compute() or on a sample of it, then fit the best on X."
             )
         self._check_parameters()
         metric = deciding_metric(self.scoring, self.refit)
-        X, y, groups = indexable(X, column_or_1d(y, warn=True), groups)
-        check_classification_targets(y)
+        X, y, groups = indexable(X, check_labels(self, y), groups)
         self.classes_, labels = np.unique(y, return_inverse=True)
         routed = self._routed(groups, _check_method_params(X, params))
         candidates, splits = self._candidates(), self._splits(X, y, routed.splitter.split)

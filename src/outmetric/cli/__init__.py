@@ -6,13 +6,17 @@ import sys
 from typing import Annotated
 
 try:
-    import rich  # noqa: F401
-    import typer
-except ImportError:
-    sys.exit("the outmetric command needs more packages: pip install 'outmetric[cli]'")
+    try:
+        import rich  # noqa: F401
+        import typer
+    except ImportError:
+        sys.exit("the outmetric command needs more packages: pip install 'outmetric[cli]'")
 
-from outmetric import __version__
-from outmetric.cli import demo, embed, models, paper, study
+    from outmetric import __version__
+    from outmetric.cli import demo, embed, models, paper, study
+except KeyboardInterrupt:  # the commands see to later ones
+    print("stopped.", file=sys.stderr)
+    sys.exit(130)
 
 # Help and completion must not wait for NumPy: modules of this room import the library, and rich, only where a command works.
 app = typer.Typer(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -75,13 +75,11 @@ def _number(text: str) -> float:
 
 
 def _fit_on_dask(model: LearnedKernelMetric, table: TableFile, mean: Array, spread: Array, address: str) -> None:
-    try:
+    from outmetric.rows import dask_client
+
+    with dask_client(address):
         import dask.dataframe
-        from distributed import Client
-    except ImportError as error:
-        raise ImportError("running on a Dask cluster needs dask: pip install 'outmetric[dask]'") from error
-    client: Any = Client
-    with client(address):
+
         read = dask.dataframe.read_csv if table.format.name == "csv" else dask.dataframe.read_parquet
         frame = read(str(table.path.resolve()))
         features = (frame[list(table.features)] - mean) / spread

@@ -13,6 +13,7 @@ from outmetric.cli.terminal import INTERRUPTED, progress_bar, talk
 if TYPE_CHECKING:
     from outmetric.paper import Store, Trial, TrialResult
 
+REPORTS = ("report.html", "report.md", "results.csv")
 commands = typer.Typer(no_args_is_help=True, help="Repeat the experiments of the paper.")
 Folder = Annotated[Path, typer.Option("--folder", "-f", help="Where trials are kept and the report is written.")]
 Datasets = Annotated[str | None, typer.Option(help="Data sets, with commas between them. Default: the paper's eight.")]
@@ -70,6 +71,8 @@ def run_trials(
 
     outmetric paper run --data-dir uci --datasets robot,pima --methods method1,method2,svm --repeats 5
     """
+    from outmetric.foundation import obstacle
+
     trials, store = _plan(datasets, methods, fractions, repeats, quick), _store(folder, known)
     try:
         store.prepare()
@@ -81,6 +84,11 @@ def run_trials(
         if names:
             talk(f"{len(names)} trials are {text} and run again: {', '.join(names[:5])}{' ...' if names[5:] else ''}")
     left = [trial for trial in trials if states[trial] != "done"]
+    for path in (*map(store.path, left), *(folder / name for name in REPORTS)):
+        if trouble := obstacle(path):
+            raise typer.BadParameter(
+                f"{trouble.partition(';')[0]}, where a result must go; move it away, or choose another --folder."
+            )
     talk(f"{len(trials) - len(left)} of {len(trials)} trials are done.")
     failed = _run(left, store, jobs, data_dir, dask)
     for result in failed[:3]:

@@ -218,6 +218,7 @@ def _page(model: TableModel, frame: Any, test: Array, title: str, output: Path) 
 
     columns = model.columns
     labels = type(frame[columns.target])(columns.targets(frame), name=columns.target)
+    labels = labels if columns.classes else labels.to_frame()  # one column of floats: real targets, also if they are whole
     shown = frame[list(columns.features)]
     if len(test):
         shown = shown.assign(**{"held out": np.isin(np.arange(len(frame)), test)})

@@ -29,9 +29,11 @@ OPTIONS = {
     "encoding": "--encoding latin-1",
     "model": "--model learned or --model fixed",
     "blocks": "outmetric embed",
+    "real": "--real",
 }
 Data = Annotated[
-    str, typer.Argument(help="A table: .csv, .tsv, .parquet, .feather, .arff or .npz, text also packed (.gz ...); - for stdin.")
+    str,
+    typer.Argument(help="A table: .csv, .tsv, .parquet, .feather, .arff, .npz or .xlsx, text also packed (.gz ...); - for stdin."),
 ]
 Target = Annotated[str, typer.Option("--target", "-t", help="The column to learn: classes, or numbers.")]
 LeaveOut = Annotated[str, typer.Option(help="Columns to ignore, with commas between them.")]

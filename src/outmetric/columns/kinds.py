@@ -23,6 +23,15 @@ DATES = r"\d{4}-\d\d-\d\d(?:[T ].*)?|\d{1,2}[./]\d{1,2}[./]\d{2,4}"
 DECIMAL_COMMAS = r"[+-]?[\d.]*,\d+"
 
 
+def identifier_trouble(texts: Sequence[str]) -> str | None:
+    """What is wrong with a column of these texts (without its gaps) if most of them, and more than a few, are different."""
+    distinct = len(set(texts))
+    if distinct <= max(FEW, len(texts) / 2):
+        return None
+    examples = shown(texts[:2])
+    return f"has {distinct} different texts in {len(texts)} rows, such as {examples}, and is probably an identifier or free text"
+
+
 class _Trouble(NamedTuple):
     """What is wrong with a column, and what may mend it beside leaving it out."""
 
@@ -222,22 +231,18 @@ def _kind_of_text(column: Any) -> tuple[Kind, _Trouble | None]:
     texts = pd.Series(_text(column), dtype=object)
     given = texts.dropna()
     numbers = pd.to_numeric(given, errors="coerce")
-    distinct = given.nunique()
-    apart = distinct > max(FEW, len(given) / 2)
+    apart = identifier_trouble(given.tolist())
     if numbers.notna().mean() > 0.5 and (numbers.nunique() > FEW or apart):
         return "number", _numbers(texts)[1]
     if given.str.fullmatch(DATES).all():
         return "category", _Trouble(f"holds dates, such as {shown(given.tolist()[:1])}")
-    if not apart:
+    if apart is None:
         return "category", None
     if given.str.fullmatch(DECIMAL_COMMAS).mean() > 0.5:
         held = f"seems to hold numbers with commas, such as {shown(given.tolist()[:1])}"
         advice = "say which is the decimal mark, and leave out marks of thousands"
         return "category", _Trouble(f"{held}; {advice}", (Remedy("decimal"),))
-    return "category", _Trouble(
-        f"has {distinct} different texts in {len(given)} rows, such as {shown(given.tolist()[:2])}, and is probably an "
-        "identifier or free text"
-    )
+    return "category", _Trouble(apart)
 
 
 def _numbers(column: Any) -> tuple[Array, _Trouble | None]:

@@ -12,11 +12,13 @@ from outmetric.estimators.base import (
 )
 from outmetric.estimators.checks import (
     check_kernel_parameters,
+    check_labels,
     check_points,
     check_supervision,
     declared_kernel,
+    located,
+    mostly_alone,
     points_of_pairs,
-    warn_of_unlabelled,
 )
 from outmetric.estimators.fitting import LandmarkMap, exact_problem, landmark_map
 from outmetric.estimators.kernel_metric import Gathered, KernelMetric
@@ -42,6 +44,7 @@ __all__ = [
     "Settings",
     "bandwidth_of",
     "check_kernel_parameters",
+    "check_labels",
     "check_new",
     "check_points",
     "check_supervision",
@@ -54,6 +57,8 @@ __all__ = [
     "kept_points",
     "landmark_map",
     "listed",
+    "located",
+    "mostly_alone",
     "number",
     "own_copy",
     "points_of_pairs",
@@ -61,6 +66,5 @@ __all__ = [
     "settings_of",
     "settings_text",
     "shortened",
-    "warn_of_unlabelled",
     "with_checked_landmarks",
 ]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence, Set
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -12,12 +14,14 @@ from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_array, check_consistent_length, check_non_negative, column_or_1d, validate_data
 
-from outmetric.foundation import Array, objects
+from outmetric.foundation import Array, is_missing, objects
 from outmetric.kernels import Diagonal, MatrixKernel, Scalar, ScalarKernel, Separable, Takes
 from outmetric.problem import LARGEST_TARGET
 
 # More classes than this are unusual enough to ask whether floats that happen to be whole really are labels.
 MANY_CLASSES = 20
+# How scikit-learn says that entries are no finite numbers.
+NOT_FINITE = ("contains NaN", "contains infinity", "could not convert string")
 
 
 def check_points(estimator: Any, X: Any, takes: Takes, *, fitting: bool, at_least: int | None = None) -> Any:
@@ -25,14 +29,15 @@ def check_points(estimator: Any, X: Any, takes: Takes, *, fitting: bool, at_leas
     at_least = (2 if fitting else 1) if at_least is None else at_least
     if takes == "objects":
         return _check_objects(X, at_least)
-    X = validate_data(
-        estimator,
-        X,
-        reset=fitting,
-        accept_sparse="csr" if takes == "sparse" else False,
-        dtype=[np.float64, np.float32],
-        ensure_min_samples=at_least,
-    )
+    with located(X):
+        X = validate_data(
+            estimator,
+            X,
+            reset=fitting,
+            accept_sparse="csr" if takes == "sparse" else False,
+            dtype=[np.float64, np.float32],
+            ensure_min_samples=at_least,
+        )
     if get_tags(estimator).input_tags.positive_only:
         check_non_negative(X, f"{type(estimator).__name__} with this kernel")
     if takes == "sparse" and hasattr(X, "indices") and X.indices.dtype != np.int32:
@@ -41,6 +46,54 @@ def check_points(estimator: Any, X: Any, takes: Takes, *, fitting: bool, at_leas
     if fitting and takes == "kernel values" and X.shape[0] != X.shape[1]:
         raise ValueError(f"with kernel='precomputed' fit takes the square kernel matrix of the training points, not {X.shape}.")
     return X
+
+
+@contextmanager
+def located(X: Any) -> Iterator[None]:
+    """Add to errors over numbers which of X is none or not finite; a table's columns must have different names."""
+    names = list(getattr(X, "columns", ()))
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice:
+        raise ValueError(f"X has several columns named {', '.join(map(repr, twice[:10]))}. Rename them.")
+    try:
+        yield
+    except ValueError as error:
+        place = _first_unusable(X) if any(text in str(error) for text in NOT_FINITE) else None
+        if place is None:
+            raise
+        row, column = place
+        where = f"column {names[column]!r}, row {row + 1} (counted from 1)" if names else f"X[{row}, {column}]"
+        reason = str(error).splitlines()[0].removesuffix(".")
+        raise ValueError(f"{reason}. The first such entry: {where}.") from error
+
+
+def _first_unusable(X: Any) -> tuple[int, int] | None:
+    """(row, column) of the first entry of a matrix that is no finite number; None if there is none, or X is no such matrix."""
+    if scipy.sparse.issparse(X):
+        entries: Any = scipy.sparse.coo_array(X)  # type: ignore[call-overload]
+        wrong = np.flatnonzero(~np.isfinite(entries.data))
+        return (int(entries.row[wrong[0]]), int(entries.col[wrong[0]])) if len(wrong) else None
+    try:
+        values = np.asarray(X)
+    except (TypeError, ValueError):  # a ragged sequence
+        return None
+    if values.ndim != 2:
+        return None
+    if values.dtype.kind == "f":
+        usable = np.isfinite(values)
+    elif values.dtype.kind in "OUS":
+        usable = np.array([_is_finite(value) for value in values.ravel()], dtype=bool).reshape(values.shape)
+    else:
+        return None
+    places = np.argwhere(~usable)
+    return (int(places[0, 0]), int(places[0, 1])) if len(places) else None
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return bool(np.isfinite(float(value)))
+    except (TypeError, ValueError):
+        return False
 
 
 def _check_objects(X: Any, at_least: int) -> Array:
@@ -104,8 +157,7 @@ def check_supervision(estimator: Any, y: Any, n_samples: int, *, whole: bool = T
         raise ValueError("y is a sparse matrix; real targets are dense: use y.toarray().")
     check_consistent_length(y, np.empty(n_samples))
     values = np.asarray(y)
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        raise ValueError(f"Input y contains NaN or infinity in {np.sum(~np.isfinite(values))} places; remove those samples.")
+    _check_complete(values)
     if values.ndim == 2 and (values.shape[1] > 1 or values.dtype.kind == "f"):
         if values.shape[1] > 1 and values.dtype.kind in "biu" and np.isin(values, (0, 1)).all():
             warnings.warn(
@@ -127,11 +179,11 @@ def check_supervision(estimator: Any, y: Any, n_samples: int, *, whole: bool = T
     if whole:
         check_classification_targets(labels)
         _check_not_real(labels)
-        warn_of_unlabelled(labels)
+        _warn_of_unlabelled(labels)
     return labels, True
 
 
-def warn_of_unlabelled(labels: Array) -> None:
+def _warn_of_unlabelled(labels: Array) -> None:
     """Tell that -1 is a class here, where it stands beside two or more others that are not negative."""
     if labels.dtype.kind != "i" or not (labels == -1).any():
         return
@@ -142,6 +194,46 @@ def warn_of_unlabelled(labels: Array) -> None:
             "If it means that there is no label, as in scikit-learn's semi-supervised estimators, leave those samples out.",
             UserWarning,
             stacklevel=4,
+        )
+
+
+def check_labels(estimator: Any, y: Any) -> Array:
+    """Class labels in one dimension, for estimators that learn classes only."""
+    name = type(estimator).__name__
+    if y is None:
+        raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+    _check_complete(np.asarray(y))
+    labels = np.asarray(column_or_1d(y, warn=True))
+    advice = f"{name} learns classes; for real targets, take GridSearchCV and a pipeline that ends in KNeighborsRegressor."
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The number of unique classes")  # an error below
+        if type_of_target(labels, input_name="y") == "continuous":
+            raise ValueError(f"Unknown label type: continuous. y holds real targets, such as {labels[0]!s}. {advice}")
+        check_classification_targets(labels)
+    if mostly_alone(labels):
+        distinct = len(np.unique(labels))
+        raise ValueError(
+            f"y holds {distinct} distinct whole numbers for {len(labels)} samples, which would be taken for {distinct} classes. "
+            f"{advice} If they are classes, pass strings."
+        )
+    _warn_of_unlabelled(labels)
+    return labels
+
+
+def _check_complete(y: Array) -> None:
+    """Raise ValueError if entries of y are missing or infinite."""
+    if y.dtype.kind == "f":
+        wrong = ~np.isfinite(y)
+    elif y.dtype.kind == "O":
+        gaps = [is_missing(value) or (isinstance(value, float) and abs(value) == np.inf) for value in y.ravel()]
+        wrong = np.array(gaps, dtype=bool).reshape(y.shape)
+    else:
+        return
+    if wrong.any():
+        first = ", ".join(str(place) for place in np.argwhere(wrong)[0])
+        raise ValueError(
+            f"Input y contains NaN, None, NA or infinity in {wrong.sum()} places, which are neither labels nor real targets. The "
+            f"first is y[{first}]; remove those samples."
         )
 
 
@@ -158,13 +250,17 @@ def _check_not_real(labels: Array) -> None:
     """Refuse what `type_of_target` calls classes but is most likely a regression target: many distinct whole numbers."""
     distinct = len(np.unique(labels))
     whole_floats = labels.dtype.kind == "f" and distinct > MANY_CLASSES
-    mostly_alone = labels.dtype.kind in "iu" and distinct > max(MANY_CLASSES, len(labels) / 2)
-    if whole_floats or mostly_alone:
+    if whole_floats or mostly_alone(labels):
         raise ValueError(
             f"y holds {distinct} distinct whole numbers for {len(labels)} samples, which would be taken for {distinct} classes. If "
             "they are real targets, pass one column of floats: y.astype(float)[:, None]. If they are classes, pass "
             f"{'integers' if whole_floats else 'strings'}."
         )
+
+
+def mostly_alone(labels: Array) -> bool:
+    """Whether labels are so many different numbers that they are probably no classes."""
+    return labels.dtype.kind in "iuf" and len(np.unique(labels)) > max(MANY_CLASSES, len(labels) / 2)
 
 
 def declared_kernel(estimator: Any) -> MatrixKernel:

@@ -47,7 +47,8 @@ def to_onnx(
     X : array or DataFrame, optional
         Some rows like those that will come, for their types. An array makes one input "X" of shape (n, d), float32 or float64. A
         table makes an input of shape (n, 1) for each column, named like it, with "_" for characters that ONNX does not allow:
-        float32, float64, int64, bool or string. Missing numbers are NaN, missing categories the string "". Default: an array.
+        float32, float64, int64, bool or string. Missing numbers are NaN, missing categories the string "". Truth values may come as
+        bool, as numbers (1, 0), or as strings: "true", "True", "TRUE", "1", and "false" likewise. Default: an array.
     dtype : float32 or float64, optional
         Of all inputs that are numbers. Default: as in X, or float64.
     outputs : "classes", "coordinates" or "both"

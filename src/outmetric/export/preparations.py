@@ -15,6 +15,8 @@ from outmetric.foundation import Array, ExportedTransformer
 
 # Intervals between quantiles that are no wider have no slope in double precision.
 NO_WIDTH = 1e-300
+# How truth values may come as strings, whichever of these the model was fitted on.
+SPELLINGS = {"true": ("true", "True", "TRUE", "1"), "false": ("false", "False", "FALSE", "0")}
 # The sum over intervals of how far x is through each, from 0 to 1.
 LEVELS = """levels (double[n, 1] x, double[1, k] start, double[1, k] slope, double[1, k] shift) => (double[n, 1] level) {
     difference = Sub (x, start) product = Mul (difference, slope) passed = Add (product, shift)
@@ -40,7 +42,7 @@ def _imputed_columns(model: SimpleImputer) -> Array:
 
 
 def one_hot(graph: Graph, model: Any, variables: Sequence[Any]) -> str:
-    """`OneHotEncoder` that ignores unknown categories; a missing string is ''."""
+    """`OneHotEncoder` that ignores unknown categories; a missing string is '', and truth values have several spellings."""
     from onnx import TensorProto
 
     columns = [
@@ -60,14 +62,25 @@ def _one_of_strings(graph: Graph, column: str, categories: list[Any]) -> str:
     names = ["" if category is None else str(category) for category in categories]
     if len(set(names)) < len(names):
         raise ValueError(f"the categories {names[:20]} are not distinct as strings, where a missing value is ''.")
-    numbers = list(range(len(names)))
-    number = graph("LabelEncoder", column, domain="ai.onnx.ml", keys_strings=names, values_int64s=numbers, default_int64=-1)
-    return graph("Equal", number, np.array(numbers))
+    numbers = {name: number for number, name in enumerate(names)}
+    if _are_truth_values(names):
+        numbers |= {other: number for name, number in numbers.items() for other in SPELLINGS.get(name.lower(), ())}
+    keys, values = list(numbers), list(numbers.values())
+    number = graph("LabelEncoder", column, domain="ai.onnx.ml", keys_strings=keys, values_int64s=values, default_int64=-1)
+    return graph("Equal", number, np.arange(len(names)))
+
+
+def _are_truth_values(names: list[str]) -> bool:
+    """Whether texts are true and false, each in one spelling, or one of them; a missing value may be among them."""
+    words = [name.lower() for name in names if name]
+    return bool(words) and set(words) <= set(SPELLINGS) and len(set(words)) == len(words)
 
 
 def _one_of_numbers(graph: Graph, column: str, categories: list[Any]) -> str:
     words = [category for category in categories if isinstance(category, str)]
-    if words:
+    if _are_truth_values(words):
+        categories = [category.lower() == "true" if isinstance(category, str) else category for category in categories]
+    elif words:
         raise ValueError(f"a column with categories such as {words[0]!r} would get numbers: give some rows of the table as X.")
     number = graph.double(column)
     missing = np.array([category is None for category in categories])

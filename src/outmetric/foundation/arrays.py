@@ -106,3 +106,13 @@ def psd_tolerance(dtype: np.dtype[Any]) -> float:
 
 def _parts(size: int, block: int = 1024) -> list[slice]:
     return [slice(start, start + block) for start in range(0, size, block)]
+
+
+def is_missing(value: Any) -> bool:
+    """Whether it is None, NaN, NaT, or pandas.NA, which does not say whether it equals itself."""
+    if value is None or type(value).__name__ == "NAType":
+        return True
+    try:
+        return bool(value != value)
+    except (TypeError, ValueError):  # arrays and the like
+        return False

@@ -132,10 +132,9 @@ def decision_map(
         raise ValueError("decision_map draws votes for classes; this model was fitted on real targets. Use output_map.")
     layers = [Layer(fitted.coordinates(X), _column(y, X))]
     if layers[0].coordinates.shape[1] != 2:
-        raise ValueError(
-            f"regions are drawn in two dimensions; the model has {layers[0].coordinates.shape[1]} components. "
-            "Fit it with n_components=2."
-        )
+        n_components = layers[0].coordinates.shape[1]
+        advice = "output_map draws it" if n_components == 1 else "draw a metric that was fitted with n_components=2"
+        raise ValueError(f"regions are drawn in two dimensions; the model has {n_components}: {advice}.")
     if X_train is not None:
         layers.insert(0, Layer(fitted.coordinates(X_train), _column(y_train, X_train), behind=True))
     classes = _classes(fitted.classes, layers)
@@ -214,7 +213,7 @@ def _draw_targets(layers: Sequence[Layer], legend: bool, ax: Any) -> Any:
 def _n_components(layers: Sequence[Layer]) -> int:
     n_components = int(layers[-1].coordinates.shape[1])
     if n_components > 3:
-        raise ValueError(f"a map has at most 3 components; the model has {n_components}. Fit it with n_components=2.")
+        raise ValueError(f"a map has at most 3 components; the model has {n_components}. Draw one with n_components=2.")
     return n_components
 
 

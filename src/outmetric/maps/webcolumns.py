@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from outmetric.columns import content
-from outmetric.foundation import Array
+from outmetric.foundation import Array, is_missing
 
 # Whole numbers beyond this are not exact in a browser.
 LARGEST_WHOLE = 2**53
@@ -46,8 +46,12 @@ def table_columns(table: Any) -> Iterable[tuple[str, Any]]:
 
 
 def web_column(name: str, column: Any, rows: int, *, is_label: bool = False) -> WebColumn:
-    """What the page shows of a column. Labels that are whole numbers are classes; other whole numbers are numbers."""
+    """What the page shows of a column. Labels that are whole numbers are classes, unless they are a matrix of one column of floats.
+
+    The models draw the same line between labels and real targets.
+    """
     given = _values(column)
+    is_class = is_label and not (given.ndim == 2 and given.dtype.kind == "f")
     given = given.ravel() if given.shape == (rows, 1) else given
     if given.shape != (rows,):
         what = "labels have" if is_label else f"column {name!r} has"
@@ -59,7 +63,7 @@ def web_column(name: str, column: Any, rows: int, *, is_label: bool = False) -> 
     held = content(values)
     if held == "date":
         return _dates(name, values)
-    if held == "number" and not (is_label and np.array_equal(values, np.round(values), equal_nan=True)):
+    if held == "number" and not (is_class and np.array_equal(values, np.round(values), equal_nan=True)):
         numbers = _shortest(values)
         if numbers is not None:
             return WebColumn(name, "number", numbers)
@@ -98,7 +102,7 @@ def _typed(values: Array) -> Array:
 
     By the values, since a page shows what `check_columns` would refuse, and also columns of polars and plain lists.
     """
-    items = [None if _is_missing(value) else value for value in values]
+    items = [None if is_missing(value) else value for value in values]
     kinds = {type(value) for value in items if value is not None}
     if kinds and all(issubclass(kind, datetime.date | np.datetime64) for kind in kinds):
         # What calendar and clock show in the dates' own time zone.
@@ -113,7 +117,7 @@ def _typed(values: Array) -> Array:
 
 def _text(name: str, items: list[Any], places: dict[str, int] | None = None) -> WebColumn:
     """A column of texts, which come in the order of their places, or else of their values."""
-    texts = [None if _is_missing(value) else str(value) for value in items]
+    texts = [None if is_missing(value) else str(value) for value in items]
     values = {text: value for text, value in zip(texts, items, strict=True) if text is not None}
     order: dict[str, Any] = places or values
     try:
@@ -123,16 +127,6 @@ def _text(name: str, items: list[Any], places: dict[str, int] | None = None) -> 
     codes: dict[str | None, int] = {None: len(distinct), **{text: code for code, text in enumerate(distinct)}}
     smallest = np.min_scalar_type(len(distinct))
     return WebColumn(name, "text", np.array([codes[text] for text in texts], dtype=smallest), tuple(distinct))
-
-
-def _is_missing(value: Any) -> bool:
-    """None, NaN, NaT, or pandas.NA, which does not say whether it equals itself."""
-    if value is None or type(value).__name__ == "NAType":
-        return True
-    try:
-        return bool(value != value)
-    except (TypeError, ValueError):  # arrays and the like
-        return False
 
 
 def packed(values: Array) -> dict[str, str]:

@@ -14,6 +14,8 @@
   const MOST_CLASSES = 30;
   const MOST_COLUMNS = 20;
   const MOST_LETTERS = 80;
+  // Of what is shown whole; browsers freeze over texts of megabytes.
+  const MOST_LETTERS_WHOLE = 10000;
 
   const data = JSON.parse(document.getElementById("data").textContent);
   const axes = data.axes.map(unpack);
@@ -49,8 +51,8 @@
     return made;
   }
 
-  function shortened(text) {
-    return text.length > MOST_LETTERS ? `${text.slice(0, MOST_LETTERS)}…` : text;
+  function shortened(text, most = MOST_LETTERS) {
+    return text.length > most ? `${text.slice(0, most)}…` : text;
   }
 
   function rowName(row) {
@@ -66,7 +68,7 @@
     if (isMissing(column, row)) return "missing";
     if (column.kind !== "text") return numberText(column, column.values[row], whole);
     const text = column.texts[column.values[row]];
-    return whole ? text : shortened(text);
+    return shortened(text, whole ? MOST_LETTERS_WHOLE : MOST_LETTERS);
   }
 
   // A number or date of a column as text.
@@ -229,7 +231,7 @@
   function recolour() {
     groups = grouped(columns[colour.value]);
     Plotly.react(plot, [...groups.map(trace), ...marks()], plot.layout ?? layout(), config());
-    legend.replaceChildren(element("h2", columns[colour.value]?.name ?? "rows"));
+    legend.replaceChildren(element("h2", shortened(columns[colour.value]?.name ?? "rows")));
     for (const group of groups.filter((one) => one.ends)) {
       const bar = element("div", "", "bar");
       bar.style.background = `linear-gradient(to right, ${data.scale.map(([, name]) => name).join(", ")})`;
@@ -280,7 +282,7 @@
     const most = whole ? columns.length : MOST_COLUMNS;
     for (const column of columns.slice(0, most)) {
       const line = table.insertRow();
-      line.append(element("th", whole ? column.name : shortened(column.name)), element("td", cell(column, row, whole)));
+      line.append(element("th", shortened(column.name, whole ? MOST_LETTERS_WHOLE : MOST_LETTERS)), element("td", cell(column, row, whole)));
     }
     const more = columns.length - most;
     if (more > 0) table.insertRow().append(element("th", "…"), element("td", `${more} more columns`));
@@ -305,7 +307,7 @@
       list.append(element("li"));
       list.lastChild.append(button);
     }
-    const heading = element("h2", `Row ${rowName(row)}`);
+    const heading = element("h2", `Row ${shortened(rowName(row), MOST_LETTERS_WHOLE)}`);
     heading.tabIndex = -1; // so that the keyboard stays here when the list is made anew
     const what = element("p", "Nearest neighbours and their distance:");
     document.getElementById("row").replaceChildren(heading, what, list, cells(row, true));

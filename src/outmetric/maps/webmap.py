@@ -62,7 +62,8 @@ def interactive_map(
         Where the rows are drawn, such as ``model.transform(X)``. A single coordinate is drawn as a band for each class, or
         against real targets.
     labels : array of shape (n,), optional
-        Classes. Numbers that are not all whole are real targets and become a range of colours. The name of a Series is shown.
+        Classes. Numbers that are not all whole are real targets and become a range of colours; so are floats of shape (n, 1), whole
+        or not. The name of a Series, or of the column of a DataFrame, is shown.
     table : DataFrame of pandas or polars, or dict of columns, optional
         What to show of the rows: numbers, dates, texts, categories, with gaps. All of it is in the page.
     ids : array of shape (n,), optional
@@ -121,7 +122,7 @@ def interactive_map(
     # A single coordinate is drawn against a real target, or spread over a band of its class, as plots does it.
     height, heights = "nothing", 0.6 * (np.arange(rows) * 0.618 % 1 - 0.5)
     if labels is not None:
-        label = web_column(str(getattr(labels, "name", None) or "class"), labels, rows, is_label=True)
+        label = web_column(_name(labels), labels, rows, is_label=True)
         columns.insert(0, label)
         if label.kind == "text":
             heights += label.values
@@ -146,6 +147,12 @@ def interactive_map(
         "scale": [[place, colour] for place, colour in zip(np.linspace(0, 1, len(scale)).tolist(), scale, strict=True)],
     }
     return InteractiveMap(title, rows, _page(title, content, plotly))
+
+
+def _name(labels: Any) -> str:
+    """Of a Series or of the one column of a DataFrame."""
+    columns = list(getattr(labels, "columns", ()))
+    return str(columns[0] if len(columns) == 1 else getattr(labels, "name", None) or "class")
 
 
 def _points(coordinates: Any, name: str) -> Array:

@@ -13,6 +13,7 @@ import hashlib
 import io
 import json
 import os
+import threading
 import time
 import traceback
 import uuid
@@ -30,8 +31,11 @@ from threadpoolctl import threadpool_limits
 from outmetric.foundation import write_whole
 from outmetric.paper import protocol
 from outmetric.paper.protocol import Split, Trial
+from outmetric.rows import dask_client
 
 COLUMNS = ("dataset", "method", "fraction", "repeat", "accuracy", "seconds", "n_train", "n_test", "protocol")
+# Seconds after which workers look whether anybody waits for them.
+WATCH = 1.0
 State = Literal["done", "failed", "missing", "damaged", "outdated"]
 
 
@@ -63,6 +67,23 @@ def run_trial(trial: Trial, data: Split) -> TrialResult:
         error = traceback.format_exc(limit=-5)
     seconds = time.perf_counter() - began
     return TrialResult(trial, protocol.digest(trial.method), accuracy, seconds, len(data.y_train), len(data.y_test), chosen, error)
+
+
+def run_watched(trial: Trial, data: Split, parent: int) -> TrialResult:
+    """`run_trial` in a process that ends when the one that started it does, however that was: nobody would take its result."""
+    _end_with(parent)
+    return run_trial(trial, data)
+
+
+@cache
+def _end_with(parent: int) -> None:
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(WATCH)
+        os._exit(1)
+
+    if os.getppid() == parent:
+        threading.Thread(target=watch, daemon=True).start()
 
 
 def _neighbours(model: Any) -> dict[str, int]:
@@ -175,7 +196,7 @@ def run(
         for trial in trials:
             # Asked again just before: another run in the same folder may have done it by now.
             if store.read(trial)[0] != "done":
-                yield joblib.delayed(run_trial)(trial, protocol.split(*tables[trial.dataset], trial))
+                yield joblib.delayed(run_watched)(trial, protocol.split(*tables[trial.dataset], trial), os.getpid())
 
     with _workers(dask, jobs) as settings:
         for result in joblib.Parallel(return_as="generator_unordered", **settings)(calls()):
@@ -188,12 +209,7 @@ def _workers(dask: str | None, jobs: int) -> Iterator[dict[str, Any]]:
     if dask is None:
         yield {"n_jobs": jobs, "pre_dispatch": "n_jobs", "batch_size": 1}
         return
-    try:
-        from distributed import Client
-    except ImportError as error:
-        raise ImportError("running on a Dask cluster needs dask: pip install 'outmetric[dask]'") from error
-    client: Any = Client
-    with client(dask), joblib.parallel_config(backend="dask"):
+    with dask_client(dask), joblib.parallel_config(backend="dask"):
         yield {"n_jobs": -1, "batch_size": 1}
 
 

@@ -1,6 +1,6 @@
 """Many rows: landmarks among them, sums over blocks of them, streams, and Dask."""
 
-from outmetric.rows.chunks import Chunks, is_dask, transform_lazily
+from outmetric.rows.chunks import Chunks, dask_client, is_dask, transform_lazily
 from outmetric.rows.landmarks import CANDIDATES, CHOICES, EXACT_MEMBERS, EXACT_SAMPLES, EXACT_SEARCHED, LANDMARKS, choose
 from outmetric.rows.moments import blocks_of, gather, similarity_laplacian
 from outmetric.rows.statistics import Statistics
@@ -18,6 +18,7 @@ __all__ = [
     "Statistics",
     "blocks_of",
     "choose",
+    "dask_client",
     "gather",
     "is_dask",
     "similarity_laplacian",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -21,6 +23,33 @@ FAN_IN = 8
 def is_dask(X: Any) -> bool:
     """Whether X is a Dask collection."""
     return hasattr(X, "__dask_graph__")
+
+
+@contextmanager
+def dask_client(address: str) -> Iterator[None]:
+    """Let Dask compute on a cluster; OSError if its scheduler cannot be reached or is lost.
+
+    Parameters
+    ----------
+    address : str
+        Of the scheduler.
+    """
+    try:
+        from distributed import Client
+        from distributed.comm.core import CommClosedError
+    except ImportError as error:
+        raise ImportError("running on a Dask cluster needs dask: pip install 'outmetric[dask]'") from error
+    advice = "start one there (`dask scheduler`, `dask worker`), or go on without"
+    try:
+        client: Any = Client(address)  # type: ignore[no-untyped-call]
+    except (OSError, ValueError) as error:
+        raise OSError(f"there is no Dask scheduler at {address}: {error}. Check the address, {advice}.") from error
+    with client:
+        try:
+            yield
+        except (CancelledError, CommClosedError) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise OSError(f"the Dask scheduler at {address} was lost ({reason}); {advice}.") from error
 
 
 class Chunks:

@@ -1,4 +1,4 @@
-"""Tables in binary formats: Parquet, Feather (Arrow) and NumPy's .npz. Declared sizes are checked before anything is read."""
+"""Tables in binary formats: Parquet, Feather (Arrow), NumPy's .npz and Excel's .xlsx. Sizes are checked before anything is read."""
 
 from __future__ import annotations
 
@@ -17,9 +17,18 @@ from outmetric.columns import TableError, shown
 from outmetric.foundation import Array
 from outmetric.tables.formats import ReadOptions, TableFormat, register
 from outmetric.tables.sources import arrow_package, check_names, check_room
+from outmetric.tables.text import header_names
 
 # The rows of a pandas table that has other labels for them than numbers.
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")
+# In the sheets of a workbook: rows, cells, their places, and cells that refer to a shared text.
+SHEET_ROW = re.compile(rb"<(?:\w+:)?row[\s/>]")
+SHEET_CELL = re.compile(rb"<(?:\w+:)?c[\s/>]")
+SHEET_PLACE = re.compile(rb"""\sr\s*=\s*["']([A-Za-z]{0,3})(\d{1,10})["']""")
+SHARED_TEXT = re.compile(rb"<(?:\w+:)?si[\s/>]")
+SHARED_USE = re.compile(rb"""\st\s*=\s*["']s["'][^>]*>(?:<(?:\w+:)?v>(\d{1,9})<)?""")
+# Bytes of memory that a cell of a workbook takes, and one that is empty, in the reader and here.
+SHEET_CELL_SIZE = 100
 
 
 def _read_parquet(data: bytes, name: str, options: ReadOptions) -> Any:
@@ -158,6 +167,85 @@ def _arrays(data: bytes, name: str) -> dict[str, Array]:
     return arrays
 
 
+def _read_xlsx(data: bytes, name: str, options: ReadOptions) -> Any:
+    """A DataFrame from the one sheet of a workbook that has cells; its first row names the columns."""
+    arrow_package()
+    import pandas as pd
+
+    try:
+        from python_calamine import CalamineWorkbook
+    except ImportError as error:
+        raise ImportError(f"spreadsheets need one more package: pip install 'outmetric[excel]' ({error})") from error
+    book = CalamineWorkbook.from_filelike(io.BytesIO(_checked_workbook(data, name)))
+    sheets = {title: book.get_sheet_by_name(title).to_python() for title in book.sheet_names}
+    filled = {title: rows for title, rows in sheets.items() if any(cell != "" for row in rows for cell in row)}
+    if len(filled) != 1:
+        raise TableError(f"{name} has {len(filled)} sheets with cells ({shown(list(filled))}); save the one with the table as CSV.")
+    missing = {"", *options.missing}
+    header, *rows = [[_sheet_value(cell, missing) for cell in row] for row in next(iter(filled.values()))]
+    rows = [row for row in rows if any(cell is not None for cell in row)]
+    titles = ["" if cell is None else str(cell).strip() for cell in header]
+    names = header_names(titles, name)
+    columns = {
+        column: pd.Series([row[place] for row in rows])
+        for place, column in enumerate(names)
+        if titles[place] or any(row[place] is not None for row in rows)
+    }
+    written = set(options.as_text) & set(columns)
+    columns |= {column: columns[column].astype(object).map(str, na_action="ignore") for column in written}
+    return pd.DataFrame(columns)
+
+
+def _checked_workbook(data: bytes, name: str) -> bytes:
+    """The same workbook, not packed, if it is no larger than memory when a reader fills the rectangles of its sheets.
+
+    What the reader gets was unpacked here, so that no size in it can be a lie.
+    """
+    whole = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as archive, zipfile.ZipFile(whole, "w") as checked:
+        check_room(4.0 * sum(entry.file_size for entry in archive.infolist()), name)
+        contents = {entry.filename: archive.read(entry) for entry in archive.infolist()}
+        for title, content in contents.items():
+            checked.writestr(title, content)
+    texts = [len(text) for content in contents.values() for text in SHARED_TEXT.split(content)[1:]]
+    check_room(sum(_sheet_size(content, texts) for content in contents.values()), name)
+    return whole.getvalue()
+
+
+def _sheet_size(content: bytes, texts: list[int]) -> float:
+    """Bytes that a sheet takes as a rectangle of cells with their own copies of shared texts."""
+    cells = len(SHEET_CELL.findall(content))
+    places = SHEET_PLACE.findall(content)
+    height = max((int(row) for _, row in places), default=0)
+    width = max((_column_number(letters) for letters, _ in places), default=0)
+    if sum(letters != b"" for letters, _ in places) < cells:  # cells without a place follow each other
+        parts = SHEET_ROW.split(content)
+        height += len(parts)
+        width += max(len(SHEET_CELL.findall(part)) for part in parts)
+    longest = max(texts, default=0)
+    used = [texts[int(place)] if place and int(place) < len(texts) else longest for place in SHARED_USE.findall(content)]
+    return float(SHEET_CELL_SIZE) * height * width + 2.0 * sum(used)
+
+
+def _column_number(letters: bytes) -> int:
+    """26 for Z, 27 for AA."""
+    number = 0
+    for letter in letters.upper():
+        number = 26 * number + letter - 64
+    return number
+
+
+def _sheet_value(cell: Any, missing: Collection[str]) -> Any:
+    """None for nothing; whole numbers as such, since a workbook has floats only."""
+    if isinstance(cell, str):
+        return None if cell.strip() in missing else cell
+    return int(cell) if isinstance(cell, float) and cell.is_integer() and abs(cell) < 2**53 else cell
+
+
+def _is_workbook(members: Sequence[str]) -> bool:
+    return "xl/workbook.xml" in members
+
+
 def _parquet_writer(sink: Any, schema: Any) -> Any:
     arrow_package()
     import pyarrow.parquet
@@ -188,3 +276,4 @@ register(
     )
 )
 register(TableFormat("npz", (".npz",), _read_npz, is_archive=_holds_arrays))
+register(TableFormat("xlsx", (".xlsx", ".xlsm"), _read_xlsx, is_archive=_is_workbook))

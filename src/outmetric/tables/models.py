@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 from outmetric.choosing import FINE, AverageVote, MetricClassifier, MetricSearchCV, Scoring
 from outmetric.columns import Columns, Remedy, TableError, align, table_encoder
-from outmetric.estimators import FixedKernelMetric, LearnedKernelMetric, listed
+from outmetric.estimators import FixedKernelMetric, LearnedKernelMetric, listed, mostly_alone
 from outmetric.foundation import Array, Tell, storable
 from outmetric.rows import EXACT_SEARCHED, LANDMARKS
 
@@ -34,6 +34,7 @@ REAL_GRID = {
     "collocation_weight": [0.0],
 }
 FOLDS = 5
+REAL = Remedy("real")
 
 
 @storable("TableModel", holds_models=True)
@@ -203,6 +204,13 @@ def fit_table(
         What messages call the table.
     """
     X, y = align(frame, columns, source=source), columns.targets(frame)
+    if columns.classes and y.dtype.kind == "f":
+        y = y.astype(np.int64)  # whole, or they would be no classes
+    if columns.classes and mostly_alone(y):
+        many = f"{len(np.unique(y))} different whole numbers in {len(y)} rows"
+        raise TableError(
+            f"{source}: the target {columns.target!r} has {many}, too many to be classes. Take them for numbers.", REAL
+        )
     tell = tell or (lambda done, total, text: None)
     if kind == "auto" and columns.classes:
         if settings or tune:
@@ -290,7 +298,8 @@ def _fit_real(
 def _folds(y: Array) -> int:
     smallest, counts = np.unique(y, return_counts=True)
     if counts.min() < 2:
-        raise TableError(f"the class {smallest[counts.argmin()]} has one row only; to compare settings each class needs two.")
+        alone = f"the class {smallest[counts.argmin()]} has one row only; to compare settings each class needs two."
+        raise TableError(f"{alone} If the target is a number, say so.", REAL) if y.dtype.kind in "iu" else TableError(alone)
     return int(min(FOLDS, counts.min()))
 
 

@@ -28,12 +28,12 @@ def read_table(
     Parameters
     ----------
     source : path, or "-" for standard input
-        CSV with a header (.csv, .txt, .tsv), ARFF, Parquet, Feather or .npz, or what was added by `register`, by the suffix;
+        CSV with a header (.csv, .txt, .tsv), ARFF, Parquet, Feather, .npz or .xlsx, or what was added by `register`, by the suffix;
         without one, and from standard input, by the content. Text may be packed: .gz, .bz2, .xz, .zst, or .zip with one file in it.
     encoding : str, optional
         Of text. Default: UTF-8, or what a byte order mark says.
     delimiter : str, optional
-        Of CSV. Default: a tab for .tsv, otherwise a comma, semicolon or tab, whichever cuts the first rows evenly.
+        Of CSV. Default: a tab for .tsv, otherwise a comma, semicolon, tab or "|", whichever cuts the first rows evenly.
     decimal : "." or ",", optional
         In the numbers of CSV. Default: a comma if the delimiter is another, some column can only be read so, and none has numbers
         with decimal points; otherwise a point.
@@ -57,6 +57,8 @@ def read_table(
     -----
     An .npz file has the features in ``X``, of shape (n, d), perhaps their names in ``feature_names``, and other columns as arrays
     of length n, such as ``y``; or arrays of length n only.
+
+    A workbook (.xlsx) must have one sheet with cells, whose first row names the columns. It needs the extra ``outmetric[excel]``.
 
     Examples
     --------

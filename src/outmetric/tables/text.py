@@ -15,7 +15,7 @@ from outmetric.columns import Remedy, TableError, shown
 from outmetric.tables.formats import ReadOptions, TableFormat, register
 from outmetric.tables.sources import TIMES, arrow_package, as_table_error, check_names, check_room
 
-DELIMITERS = (",", ";", "\t")
+DELIMITERS = (",", ";", "\t", "|")
 # Rows by which the delimiter is told.
 TELLING_ROWS = 20
 # Bytes that are cut into cells at once; no row may be longer.
@@ -67,9 +67,7 @@ def _read_csv(text: str, name: str, options: ReadOptions) -> Any:
     header = [cell.strip() for cell in next(_rows(text, delimiter), (0, []))[1]]
     if not header:
         raise TableError(f"{name}: its first line must name the columns, but has a cell too long for that.")
-    names = [cell or f"column {place}" for place, cell in enumerate(header, start=1)]
-    _check_header(header, name)
-    check_names(names, name)
+    names = header_names(header, name)
     n_cells = text.count(delimiter) + text.count("\n") + text.count("\r")
     check_room(float(TIMES) * len(text) + CELL_SIZE * n_cells + COLUMN_SIZE * len(names), name)
     cells = _cells(text, name, delimiter, len(names), options.missing)
@@ -93,8 +91,11 @@ def _read_csv(text: str, name: str, options: ReadOptions) -> Any:
     return arrow.table(kept).to_pandas()
 
 
-def _check_header(header: list[str], name: str) -> None:
-    """Raise TableError for a first line of values: mostly numbers, which do not rise or fall as years or wavelengths do."""
+def header_names(header: list[str], name: str) -> list[str]:
+    """Names for all columns from the cells of the first line.
+
+    Raises TableError for a line of values: mostly numbers, which do not rise or fall as years or wavelengths do.
+    """
     numbers = [float(cell) for cell in header if NUMBER.fullmatch(cell)]
     steps = np.diff(numbers)
     in_order = (steps > 0).all() or (len(steps) > FEW_STEPS and (steps < 0).all())
@@ -102,6 +103,9 @@ def _check_header(header: list[str], name: str) -> None:
         raise TableError(
             f"{name} has no header: its first line is {shown(header)}. Put a line with the names of the columns above it."
         )
+    names = [cell or f"column {place}" for place, cell in enumerate(header, start=1)]
+    check_names(names, name)
+    return names
 
 
 def lines(text: str) -> Iterator[str]:
