@@ -139,7 +139,7 @@ def transform(
     \b
     outmetric transform cars.model new-cars.csv -o coordinates.csv
     """
-    check_result(output, as_json, data)
+    check_result(output, as_json, model, data)
     with progress() as tell:
         fitted = _load(model)
         frame = Reading(encoding, delimiter, decimal).read(data, fitted.columns)
@@ -165,7 +165,7 @@ def predict(
     outmetric predict cars.model new-cars.csv
     outmetric predict cars.model new-cars.csv --json | jq '.[0].prediction'
     """
-    check_result(output, as_json, data)
+    check_result(output, as_json, model, data)
     with progress() as tell:
         fitted = _load(model)
         frame = Reading(encoding, delimiter, decimal).read(data, fitted.columns)
@@ -192,7 +192,7 @@ def neighbors(
     """
     import numpy as np
 
-    check_result(output, as_json, query)
+    check_result(output, as_json, model, query)
     with progress() as tell:
         fitted = _load(model)
         frame = Reading(encoding, delimiter, decimal).read(query, fitted.columns)
@@ -228,8 +228,7 @@ def distance(
     """
     import numpy as np
 
-    check_result(output, as_json, a)
-    check_result(output, as_json, b)
+    check_result(output, as_json, model, a, b)
     fitted = _load(model)
     reading = Reading(encoding, delimiter, decimal)
     (names_a, one), (names_b, other) = (_places(fitted, given, reading) for given in (a, b))
@@ -278,7 +277,7 @@ def export(
     from outmetric.export import to_onnx
     from outmetric.foundation import write_whole
 
-    check_file(output, (".onnx",))
+    check_file(output, (".onnx",), model)
     fitted = _load(model)
     content = to_onnx(fitted.estimator, fitted.example()).SerializeToString()
     write_whole(output, content)
