@@ -566,6 +566,46 @@ def test_voters_that_know_other_classes(fitted, tmp_path):
             outmetric.load(tmp_path / "model")
 
 
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (0, "PCG64"),
+        (1, [0] * 624),
+        (1, {"array": ["short", False]}),
+        (1, {"array": ["wide", False]}),
+        (2, 625),
+        (2, 10**6),
+        (2, -1),
+        (2, 4.0),
+        (2, True),
+        (3, 2),
+        (3, "1"),
+        (4, "0"),
+        (4, {"float": "nan"}),
+    ],
+)
+def test_a_random_state_whose_fields_numpy_would_trust(place, value, tmp_path):
+    """A position beyond the state's 624 words ended the process in `fit`."""
+    outmetric.save(LearnedKernelMetric(random_state=np.random.RandomState(3)), tmp_path / "model")
+    text, arrays = parts(tmp_path / "model")
+    document = json.loads(text)
+    state = document["objects"][0]["params"]["random_state"]["random_state"]["tuple"]
+    more = {"short": np.ones(623, np.uint32), "wide": np.ones(624, np.uint64)}
+    state[place] = value
+    used = {name for name in (*arrays, *more) if f'"{name}"' in json.dumps(document)}
+    forge(tmp_path / "model", json.dumps(document), {name: {**arrays, **more}[name] for name in used})
+    with pytest.raises(ModelFileError, match="the state of a random number generator is none"):
+        outmetric.load(tmp_path / "model")
+
+
+def test_a_random_state_goes_on_where_it_was(tmp_path):
+    state = np.random.RandomState(3)
+    state.normal(size=3)  # keeps the second of a pair of normal numbers for the next time
+    outmetric.save(LearnedKernelMetric(random_state=state), tmp_path / "model")
+    again = outmetric.load(tmp_path / "model").random_state
+    np.testing.assert_array_equal(again.normal(size=2000), state.normal(size=2000))
+
+
 def nested(kernel, combine, depth):
     """A kernel that is made of the one before twice, and so on."""
     for _ in range(depth):

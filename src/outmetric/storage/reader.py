@@ -22,6 +22,8 @@ from outmetric.storage.document import KNOWN_DTYPES, LOCAL, Node, is_attribute, 
 # A kernel may be made of so many.
 KERNELS = 1000
 LARGEST_CODE_POINT = 0x10FFFF
+# Words in the state of NumPy's legacy generator.
+TWISTER = 624
 
 
 class Reader:
@@ -175,8 +177,19 @@ class Reader:
         return found
 
     def _random_state(self, content: Any) -> Any:
+        # NumPy takes over all of it as it is, and reads wherever the position says.
+        state = self.value(content)
+        name, words, position, has_gauss, gauss = state if type(state) is tuple and len(state) == 5 else (None,) * 5
+        if (
+            name != "MT19937"
+            or not (isinstance(words, np.ndarray) and words.dtype == np.uint32 and words.shape == (TWISTER,) and words.any())
+            or not (type(position) is int and 0 <= position <= TWISTER)
+            or not (type(has_gauss) is int and has_gauss in (0, 1))
+            or not (type(gauss) is float and math.isfinite(gauss))
+        ):
+            raise ValueError("the state of a random number generator is none")
         found = np.random.RandomState()
-        found.set_state(self.value(content))
+        found.set_state(state)
         return found
 
     def _function(self, name: Any) -> Any:
