@@ -82,7 +82,9 @@ def called(source: str) -> str:
 
 def printable(text: Any) -> str:
     """Text from a file that cannot do anything to a terminal."""
-    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in str(text))
+    from outmetric.foundation import printable
+
+    return printable(text)
 
 
 def as_real(columns: Columns, frame: Any) -> Columns:
