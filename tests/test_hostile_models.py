@@ -13,7 +13,7 @@ from test_storage import forge
 
 import outmetric
 from outmetric import LearnedKernelMetric
-from outmetric.storage import ModelFileError, NotStorableError, reader
+from outmetric.storage import ModelFileError, NotStorableError, reader, used_from
 
 ALL = {"slice": [None, None, None]}
 EQUAL_HASHES = [{"tuple": list(signs)} for signs in itertools.product([-1, -2], repeat=13)]  # -1 and -2 have the same hash
@@ -213,6 +213,30 @@ def test_keys_of_usual_kinds_come_back_in_any_number(tmp_path):
     keys = {**{f"k{k}": k for k in range(5000)}, **{k: k for k in range(5000)}, 0.5: 1, None: 2, (1, "a"): 3, np.float32(0.25): 4}
     outmetric.save(LearnedKernelMetric(kernel_params=keys), tmp_path / "model")
     assert outmetric.load(tmp_path / "model").kernel_params == keys
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (entry("Pipeline", {"steps": [{"tuple": ["a", True]}]}), "a step that is a bool"),
+        (entry("OrdinalEncoder", {}, {"categories_": [array("a")], "n_features_in_": 1}), "OrdinalEncoder.* has no attribute"),
+        (entry("OneHotEncoder", {}, {"categories_": [[1.0]], "n_features_in_": 1}), "categories that are no array"),
+        (entry("OneHotEncoder", {}, {"categories_": [array("a")], "n_features_in_": 2}), "."),
+    ],
+)
+def test_parts_that_would_fail_later_are_refused_at_once(made, message, tmp_path):
+    forge(tmp_path / "model", document(made), {"a": np.arange(3.0)} if '"a"' in json.dumps(made["state"]) else {})
+    with pytest.raises(ModelFileError, match=message):
+        outmetric.load(tmp_path / "model")
+
+
+def test_what_a_model_raises_because_of_its_file_is_told_as_such(tmp_path):
+    def use():
+        with used_from(tmp_path / "model"):
+            vars(object())["mean_"]
+
+    with pytest.raises(ModelFileError, match=r"model holds a model that cannot be used: TypeError"):
+        use()
 
 
 def test_work_is_counted_for_each_use():

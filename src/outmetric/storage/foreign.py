@@ -101,11 +101,26 @@ def _check_categories(found: Any, size: int) -> None:
             raise ValueError(f"{type(found).__name__} has categories that are neither text nor numbers")
 
 
+def _try_categories(found: Any, size: int) -> None:
+    """Whether a row of the first categories can be encoded."""
+    categories = getattr(found, "categories_", ())
+    if len(categories) and all(map(len, categories)) and "_sklearn_output_config" not in vars(found):
+        row = np.empty((1, len(categories)), dtype=object)
+        row[0] = [values[0] for values in categories]
+        found.transform(row)
+
+
+def _check_ordinal(found: OrdinalEncoder, size: int) -> None:
+    _check_categories(found, size)
+    _try_categories(found, size)
+
+
 def _derive_widths(found: OneHotEncoder, size: int) -> None:
     """Compute the widths of the output; false ones would be allocated."""
     _check_categories(found, size)
     if hasattr(found, "categories_"):
         found._n_features_outs = found._compute_n_features_outs()
+    _try_categories(found, size)
 
 
 def _check_by_columns(found: Any, size: int) -> None:
@@ -133,6 +148,9 @@ def _check_by_columns(found: Any, size: int) -> None:
 
 def _check_composition(found: Any, size: int) -> None:
     """Whether it ends in time, and its table stays in proportion: steps that are used twice, and so on, double with each."""
+    strange = [step for step, _ in _parts(found) if not isinstance(step, BaseEstimator | str | None)]
+    if strange:
+        raise ValueError(f"a {type(found).__name__} has a step that is a {type(strange[0]).__name__}")
     if sum(1 for _ in islice(_steps(found), STEPS + 1)) > STEPS:
         raise ValueError(f"a {type(found).__name__} has more than {STEPS} steps")
     widening = _widening(found)
@@ -230,4 +248,4 @@ for name, kind in NEIGHBOURS.items():
     storable(name, omits_defaults=True, state=_learned_from, restore=_fit_again, check=_check_voters)(kind)
 storable("SimpleImputer", omits_defaults=True, check=_complete_imputer)(SimpleImputer)
 storable("OneHotEncoder", omits_defaults=True, check=_derive_widths)(OneHotEncoder)
-storable("OrdinalEncoder", omits_defaults=True, check=_check_categories)(OrdinalEncoder)
+storable("OrdinalEncoder", omits_defaults=True, check=_check_ordinal)(OrdinalEncoder)
