@@ -242,6 +242,34 @@ def test_nothing_that_is_read_is_overwritten(folder, tmp_path):
     assert not os.listdir(tmp_path)
 
 
+def test_no_input_is_overwritten_under_any_name(folder, tmp_path):
+    """Models and tables, by their own name, by a link, or through standard input."""
+    (tmp_path / "m.csv").write_bytes((folder / "cars.model").read_bytes())
+    (tmp_path / "new.csv").write_bytes((folder / "new.csv").read_bytes())
+    (tmp_path / "link.csv").symlink_to("m.csv")
+    os.link(tmp_path / "m.csv", tmp_path / "hard.onnx")
+    os.link(tmp_path / "new.csv", tmp_path / "table.png")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    for arguments in (
+        ("predict", tmp_path / "m.csv", tmp_path / "new.csv", "-o", tmp_path / "m.csv"),
+        ("predict", tmp_path / "m.csv", tmp_path / "new.csv", "-o", tmp_path / "link.csv"),
+        ("transform", tmp_path / "m.csv", tmp_path / "new.csv", "-o", tmp_path / "m.csv"),
+        ("neighbors", tmp_path / "m.csv", tmp_path / "new.csv", "-o", tmp_path / "m.csv"),
+        ("distance", tmp_path / "m.csv", "car 1", "car 2", "-o", tmp_path / "m.csv"),
+        ("distance", tmp_path / "m.csv", "car 1", tmp_path / "new.csv", "-o", tmp_path / "new.csv"),
+        ("export", tmp_path / "m.csv", "-o", tmp_path / "hard.onnx"),
+        ("embed", tmp_path / "new.csv", "-t", "fuel", "--leave-out", "name", "-o", tmp_path / "new.csv"),
+        ("evaluate", tmp_path / "new.csv", "-t", "fuel", "--picture", tmp_path / "table.png"),
+    ):
+        code, _, talk = run(*arguments)
+        assert (code, "is what is read; give another name" in talk) == (2, True), (arguments, talk)
+    command = f"predict '{tmp_path}/m.csv' - -o '{tmp_path}/new.csv' < '{tmp_path}/new.csv'"
+    shell = f"'{sys.executable}' -c 'from outmetric.cli import main; main()' {command}"
+    found = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
+    assert (found.returncode, "is what is read" in found.stderr) == (2, True), found.stderr
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
 def test_a_disk_that_is_full(folder, tmp_path):
     arguments = f"fit '{folder}/cars.csv' -t origin --leave-out name -o '{tmp_path}/model' --model learned"
     command = f"ulimit -f 4; '{sys.executable}' -c 'from outmetric.cli import main; main()' {arguments}"

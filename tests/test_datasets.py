@@ -1,5 +1,6 @@
 """Are data what they should be, wherever they come from, and does it say so if they are not?"""
 
+import contextlib
 import dataclasses
 import http.server
 import io
@@ -7,6 +8,7 @@ import os
 import sys
 import threading
 import time
+import tracemalloc
 import zipfile
 from typing import ClassVar
 
@@ -112,6 +114,36 @@ def broken_off(handler):
     handler.send_header("Content-Length", "100000")
     handler.end_headers()
     handler.wfile.write(b"only the beginning")
+
+
+def dripping(handler):
+    handler.send_response(200)
+    handler.send_header("Content-Length", "1000")
+    handler.end_headers()
+    with contextlib.suppress(OSError):
+        for _ in range(40):
+            handler.wfile.write(b"x")
+            time.sleep(0.05)
+
+
+def endless(handler):
+    handler.send_response(200)
+    handler.end_headers()
+    with contextlib.suppress(OSError):
+        while True:
+            handler.wfile.write(b"x" * 2**16)
+
+
+def lying(claimed, content, packing=zipfile.ZIP_DEFLATED):
+    """An archive that says how large its file is, falsely."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", packing) as archive:
+        archive.writestr("tiny.data", content)
+    # The size unpacked stands at byte 22 of the local header, and at byte 24 of the entry in the directory.
+    data = bytearray(packed.getvalue())
+    for start in (22, data.index(b"PK\x01\x02") + 24):
+        data[start : start + 4] = claimed.to_bytes(4, "little")
+    return bytes(data)
 
 
 class TestPlaces:
@@ -227,6 +259,30 @@ class TestDownload:
         assert not [path for path in (tiny / "cache").rglob("*") if path.is_file()]
         # The next attempt begins afresh.
         assert datasets.load_uci("tiny").source == "uci"
+
+    @pytest.mark.parametrize(
+        ("answer", "message"),
+        [
+            (dripping, r"takes more than 0\.5 seconds"),
+            (endless, "far larger than the data set"),
+            (lying(len(CONTENT), b"0" * 2**27), "BadZipFile|not as large as it says"),
+            (lying(2**20, CONTENT), "BadZipFile|not as large as it says"),
+            (lying(2**31, CONTENT), "far larger"),
+            (lying(len(CONTENT), b"0" * 2**27, zipfile.ZIP_BZIP2), "packed in an unusual way"),
+        ],
+    )
+    def test_answers_without_end_and_archives_that_lie(self, tiny, server, monkeypatch, answer, message):
+        monkeypatch.setattr(downloads, "LONGEST", 0.5)
+        monkeypatch.setattr(downloads, "LARGEST", 2**21)
+        server.answers = [answer]
+        began = time.monotonic()
+        tracemalloc.start()
+        with pytest.raises(datasets.DataError, match=message):
+            datasets.load_uci("tiny")
+        assert tracemalloc.get_traced_memory()[1] < 2**24
+        tracemalloc.stop()
+        assert time.monotonic() - began < 1.9  # the dripping one takes two seconds
+        assert not (tiny / "cache" / "tiny" / "tiny.data").exists()
 
     def test_a_table_without_archive(self, tiny, server, monkeypatch):
         monkeypatch.setitem(datasets.SETS, "tiny", dataclasses.replace(TINY, download="1/data.csv"))

@@ -4,6 +4,8 @@ import copy
 import json
 import os
 import pickle
+import socket
+import stat
 import struct
 import subprocess
 import sys
@@ -32,6 +34,7 @@ import outmetric
 from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricClassifier, MetricSearchCV, kernels
 from outmetric.baselines import ITML, LMNN, KernelITML, KernelLMNN
 from outmetric.estimators.metric import OutputMetric
+from outmetric.foundation import obstacle, whole, write_whole
 from outmetric.storage import ModelFileError, NotStorableError
 from outmetric.storage import files as storage
 
@@ -193,6 +196,62 @@ def test_links_are_followed_and_names_may_be_long(fitted, tmp_path):
     outmetric.save(fitted("model 2")[0], tmp_path / "link")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / ("x" * 250)).stat().st_size > 1000
+
+
+def make_socket(path):
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(path))
+
+
+PLACES = {
+    "a pipe": (os.mkfifo, "is no ordinary file; choose another name"),
+    "a socket": (make_socket, "is no ordinary file"),
+    "a folder": (os.mkdir, "is a folder; choose another name"),
+    "a link to a pipe": (lambda path: (os.mkfifo(f"{path}.pipe"), os.symlink(f"{path}.pipe", path)), "is no ordinary file"),
+    "a loop": (lambda path: os.symlink(path.name, path), "is a link that leads back to itself; choose another name"),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_only_regular_files_are_replaced(place, tmp_path):
+    make, message = PLACES[place]
+    make(tmp_path / "model")
+    before = {path.name: path.lstat().st_mode for path in tmp_path.iterdir()}
+    with pytest.raises(OSError, match=message):
+        outmetric.save(LearnedKernelMetric(), tmp_path / "model")
+    with pytest.raises(OSError, match=message):
+        write_whole(tmp_path / "model", b"")
+    assert message in obstacle(tmp_path / "model")
+    assert {path.name: path.lstat().st_mode for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("kind", [stat.S_IFCHR, stat.S_IFBLK])
+def test_devices_are_not_replaced(kind, tmp_path, monkeypatch):
+    """An administrator who saves to the null device would put a file in its place."""
+    (tmp_path / "device").write_text("as it was")
+    true = os.stat
+
+    def status(path, *arguments, **options):
+        found = true(path, *arguments, **options)
+        return os.stat_result((kind | 0o666, *found[1:])) if str(path).endswith("device") else found
+
+    monkeypatch.setattr(os, "stat", status)
+    with pytest.raises(OSError, match="is no ordinary file"):
+        outmetric.save(LearnedKernelMetric(), tmp_path / "device")
+    assert os.listdir(tmp_path) == ["device"]
+    assert (tmp_path / "device").read_text() == "as it was"
+
+
+def test_what_comes_while_a_file_is_written_is_not_replaced_either(tmp_path):
+    def write():
+        with whole(tmp_path / "model") as partial:
+            partial.touch()
+            os.mkfifo(tmp_path / "model")
+
+    with pytest.raises(OSError, match="is no ordinary file"):
+        write()
+    assert os.listdir(tmp_path) == ["model"]
+    assert stat.S_ISFIFO((tmp_path / "model").stat().st_mode)
 
 
 @pytest.mark.parametrize("case", ["model 1", "landmarks", "search", "classifier of a table", "LMNN"])
@@ -505,6 +564,46 @@ def test_voters_that_know_other_classes(fitted, tmp_path):
         outmetric.save(model, tmp_path / "model")
         with pytest.raises(ModelFileError, match="voters and classes do not fit together"):
             outmetric.load(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (0, "PCG64"),
+        (1, [0] * 624),
+        (1, {"array": ["short", False]}),
+        (1, {"array": ["wide", False]}),
+        (2, 625),
+        (2, 10**6),
+        (2, -1),
+        (2, 4.0),
+        (2, True),
+        (3, 2),
+        (3, "1"),
+        (4, "0"),
+        (4, {"float": "nan"}),
+    ],
+)
+def test_a_random_state_whose_fields_numpy_would_trust(place, value, tmp_path):
+    """A position beyond the state's 624 words ended the process in `fit`."""
+    outmetric.save(LearnedKernelMetric(random_state=np.random.RandomState(3)), tmp_path / "model")
+    text, arrays = parts(tmp_path / "model")
+    document = json.loads(text)
+    state = document["objects"][0]["params"]["random_state"]["random_state"]["tuple"]
+    more = {"short": np.ones(623, np.uint32), "wide": np.ones(624, np.uint64)}
+    state[place] = value
+    used = {name for name in (*arrays, *more) if f'"{name}"' in json.dumps(document)}
+    forge(tmp_path / "model", json.dumps(document), {name: {**arrays, **more}[name] for name in used})
+    with pytest.raises(ModelFileError, match="the state of a random number generator is none"):
+        outmetric.load(tmp_path / "model")
+
+
+def test_a_random_state_goes_on_where_it_was(tmp_path):
+    state = np.random.RandomState(3)
+    state.normal(size=3)  # keeps the second of a pair of normal numbers for the next time
+    outmetric.save(LearnedKernelMetric(random_state=state), tmp_path / "model")
+    again = outmetric.load(tmp_path / "model").random_state
+    np.testing.assert_array_equal(again.normal(size=2000), state.normal(size=2000))
 
 
 def nested(kernel, combine, depth):

@@ -581,3 +581,38 @@ def test_damaged_tables_are_tables_or_errors(tmp_path, monkeypatch, name):
         assert pa.total_allocated_bytes() < 1e8
     assert set(found) <= {pd.DataFrame, TableError}
     assert TableError in found
+
+
+def npz_of(shape):
+    """An archive with an array that has no elements, whatever it claims."""
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": shape})
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("X.npy", header.getvalue())
+    return packed.getvalue()
+
+
+@pytest.mark.parametrize("shape", [(0, 10**12), (0, 10**7)])
+def test_an_array_without_rows_that_claims_columns(shape, tmp_path):
+    (tmp_path / "t.npz").write_bytes(npz_of(shape))
+    tracemalloc.start()
+    with pytest.raises(TableError, match=f"'X' has no rows, and claims {shape[1]} columns"):
+        read_table(tmp_path / "t.npz")
+    assert tracemalloc.get_traced_memory()[1] < 1e7
+    tracemalloc.stop()
+
+
+def test_an_array_without_rows_may_have_columns(tmp_path):
+    (tmp_path / "t.npz").write_bytes(npz_of((0, 3)))
+    assert list(read_table(tmp_path / "t.npz").columns) == ["x1", "x2", "x3"]
+
+
+def test_sparse_rows_that_say_nothing_are_counted_before_they_are_read(tmp_path, monkeypatch):
+    """Twenty thousand attributes and two hundred thousand empty rows are 64 GB, in a file of one megabyte."""
+    monkeypatch.setattr("outmetric.tables.sources.available_memory", lambda: 2.0**33)
+    monkeypatch.setattr("outmetric.tables.arff._columns", None)  # is not reached
+    lines = ["@relation r", *(f"@attribute a{k} numeric" for k in range(20_000)), "@data", *["{}"] * 200_000]
+    (tmp_path / "t.arff").write_text("\n".join(lines))
+    with pytest.raises(TableError, match=r"takes 6\.4e\+04 MB of memory or more to read; 8\.59e\+03 MB are left"):
+        read_table(tmp_path / "t.arff")

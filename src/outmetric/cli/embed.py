@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from outmetric.cli.terminal import LeaveOut, Seed, names_in, progress, reports_errors, talk
+from outmetric.cli.terminal import LeaveOut, Seed, check_not_read, names_in, progress, reports_errors, talk
 
 if TYPE_CHECKING:
     from outmetric.estimators import LearnedKernelMetric
@@ -42,6 +42,7 @@ def embed(
 
     began = time.perf_counter()
     check_output(output)
+    check_not_read(output, data)
     with progress() as tell:
         table = TableFile.open(data, target, names_in(leave_out))
         tell(0, None, "scale of the features")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import AbstractContextManager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -139,12 +140,13 @@ def transform(
     \b
     outmetric transform cars.model new-cars.csv -o coordinates.csv
     """
-    check_result(output, as_json, data)
+    check_result(output, as_json, model, data)
     with progress() as tell:
         fitted = _load(model)
         frame = Reading(encoding, delimiter, decimal).read(data, fitted.columns)
         tell(0, None, f"mapping {len(frame)} rows")
-        coordinates = fitted.transform(frame, called(data))
+        with _used_from(model):
+            coordinates = fitted.transform(frame, called(data))
     axes = [(f"x{k + 1}", column) for k, column in enumerate(coordinates.T)]
     give([fitted.row_names(frame), *axes], output, as_json)
 
@@ -165,12 +167,13 @@ def predict(
     outmetric predict cars.model new-cars.csv
     outmetric predict cars.model new-cars.csv --json | jq '.[0].prediction'
     """
-    check_result(output, as_json, data)
+    check_result(output, as_json, model, data)
     with progress() as tell:
         fitted = _load(model)
         frame = Reading(encoding, delimiter, decimal).read(data, fitted.columns)
         tell(0, None, f"predicting {len(frame)} rows")
-        found = _predictions(fitted, frame, called(data))
+        with _used_from(model):
+            found = _predictions(fitted, frame, called(data))
     give([fitted.row_names(frame), *found], output, as_json)
 
 
@@ -192,12 +195,13 @@ def neighbors(
     """
     import numpy as np
 
-    check_result(output, as_json, query)
+    check_result(output, as_json, model, query)
     with progress() as tell:
         fitted = _load(model)
         frame = Reading(encoding, delimiter, decimal).read(query, fitted.columns)
         tell(0, None, f"finding neighbours of {len(frame)} rows")
-        distances, rows = fitted.neighbors(fitted.transform(frame, called(query)), k)
+        with _used_from(model):
+            distances, rows = fitted.neighbors(fitted.transform(frame, called(query)), k)
     name, queries = fitted.row_names(frame)
     found = [
         (name, np.repeat(queries, k)),
@@ -228,11 +232,11 @@ def distance(
     """
     import numpy as np
 
-    check_result(output, as_json, a)
-    check_result(output, as_json, b)
+    check_result(output, as_json, model, a, b)
     fitted = _load(model)
     reading = Reading(encoding, delimiter, decimal)
-    (names_a, one), (names_b, other) = (_places(fitted, given, reading) for given in (a, b))
+    with _used_from(model):
+        (names_a, one), (names_b, other) = (_places(fitted, given, reading) for given in (a, b))
     if len(one) != len(other) and 1 not in (len(one), len(other)):
         raise ValueError(f"{a} has {len(one)} rows and {b} has {len(other)}; give as many in both, or one in either.")
     lengths = np.linalg.norm(one - other, axis=1)
@@ -252,7 +256,8 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
     from rich.text import Text
 
     fitted = _load(model)
-    facts = fitted.facts()
+    with _used_from(model):
+        facts, summary = fitted.facts(), fitted.summary()
     if as_json:
         give_json({"file": str(model), "bytes": model.stat().st_size, **facts})
         return
@@ -262,7 +267,7 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
     table.add_row("file", Text(printable(f"{model}, {model.stat().st_size / 1e6:.2f} MB")))
     Console().print(table)
     print()
-    print("\n".join(printable(line) for line in fitted.summary().partition("\n\n")[2].splitlines()))
+    print("\n".join(printable(line) for line in summary.partition("\n\n")[2].splitlines()))
 
 
 @reports_errors
@@ -278,9 +283,10 @@ def export(
     from outmetric.export import to_onnx
     from outmetric.foundation import write_whole
 
-    check_file(output, (".onnx",))
+    check_file(output, (".onnx",), model)
     fitted = _load(model)
-    content = to_onnx(fitted.estimator, fitted.example()).SerializeToString()
+    with _used_from(model):
+        content = to_onnx(fitted.estimator, fitted.example()).SerializeToString()
     write_whole(output, content)
     talk(f"{len(content) / 1e6:.2f} MB: {output}")
 
@@ -305,6 +311,12 @@ def _load(path: Path) -> TableModel:
     if not isinstance(found, TableModel):
         raise ValueError(f"{path} holds a {type(found).__name__} without a table; the command takes models of `outmetric fit`.")
     return found
+
+
+def _used_from(path: Path) -> AbstractContextManager[None]:
+    from outmetric.storage import used_from
+
+    return used_from(path)
 
 
 def _predictions(fitted: TableModel, frame: Any, source: str) -> list[tuple[str, Array]]:

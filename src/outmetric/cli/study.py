@@ -69,7 +69,7 @@ def evaluate(
     from outmetric.columns import align, check_columns
 
     if picture is not None:
-        check_file(picture, PICTURES)
+        check_file(picture, PICTURES, data)
     with progress() as tell:
         frame = Reading(encoding, delimiter, decimal).read(data)
         columns = check_columns(frame, target, leave_out=names_in(leave_out), source=called(data))

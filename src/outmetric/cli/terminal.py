@@ -84,7 +84,9 @@ def called(source: str) -> str:
 
 def printable(text: Any) -> str:
     """Text from a file that cannot do anything to a terminal."""
-    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in str(text))
+    from outmetric.foundation import printable
+
+    return printable(text)
 
 
 def as_real(columns: Columns, frame: Any) -> Columns:
@@ -167,8 +169,8 @@ def progress() -> Iterator[Callable[[int, int | None, str], None]]:
         yield tell
 
 
-def check_file(path: Path, suffixes: Sequence[str], source: str = "-") -> None:
-    """Raise ValueError if a file of one of these kinds (none: any) could not be written there, or is what is read."""
+def check_file(path: Path, suffixes: Sequence[str], *sources: Path | str) -> None:
+    """Raise ValueError if a file of one of these kinds (none: any) could not be written there, or is one of what is read."""
     from outmetric.foundation import obstacle
 
     if suffixes and path.suffix.lower() not in suffixes:
@@ -176,23 +178,29 @@ def check_file(path: Path, suffixes: Sequence[str], source: str = "-") -> None:
     trouble = "- is no ordinary file; choose another name." if str(path) == "-" else obstacle(path)
     if trouble:
         raise ValueError(trouble)
-    _check_not_read(path, source)
+    check_not_read(path, *sources)
 
 
-def check_result(output: str, as_json: bool, source: str) -> None:
-    """Raise ValueError if a result could not be handed over in this way."""
+def check_result(output: str, as_json: bool, *sources: Path | str) -> None:
+    """Raise ValueError if a result could not be handed over in this way, or would replace one of what is read."""
     from outmetric.tables import check_output
 
     if as_json and output != "-":
         raise ValueError("--json goes to stdout; give either it or --output.")
     check_output(output)
     if output != "-":
-        _check_not_read(Path(output), source)
+        check_not_read(Path(output), *sources)
 
 
-def _check_not_read(path: Path, source: str) -> None:
-    if source != "-" and path.exists() and Path(source).exists() and path.samefile(source):
-        raise ValueError(f"{path} is the table that is read; give another name.")
+def check_not_read(path: Path, *sources: Path | str) -> None:
+    """Raise ValueError if a file is one of what is read, under whatever name; standard input may be a file, too."""
+    for source in sources:
+        try:
+            same = os.path.samestat(os.stat(path), os.fstat(sys.stdin.fileno()) if str(source) == "-" else os.stat(source))
+        except (OSError, ValueError, AttributeError):  # one of them is not there; standard input may be closed, or no file at all
+            continue
+        if same:
+            raise ValueError(f"{path} is what is read; give another name for the result.")
 
 
 def draw(ax: Any, path: Path) -> None:

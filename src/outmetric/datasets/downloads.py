@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+import time
 import uuid
 import zipfile
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -14,10 +17,13 @@ from outmetric.datasets.sets import DataError, DataSet, Table
 from outmetric.foundation import Array, write_whole
 
 UCI = "https://archive.ics.uci.edu/static/public"
-# Seconds to wait for an answer of a server.
+# Seconds to wait for an answer of a server, and for all of it.
 TIMEOUT = 20
-# The largest file of all sets is below a megabyte; nothing near this size is unpacked.
+LONGEST = 300
+# The largest file of all sets is below a megabyte; nothing near this size is downloaded or unpacked.
 LARGEST = 2**24
+# Ways of packing that are unpacked step by step, so that a false size is noticed in time.
+PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 def _pooch() -> Any:
@@ -28,6 +34,53 @@ def _pooch() -> Any:
     return pooch
 
 
+class _Bounded:
+    """A file that takes neither too much nor for too long."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file, self.size, self.until = file, 0, time.monotonic() + LONGEST
+
+    def write(self, content: bytes) -> None:
+        self.size += len(content)
+        if self.size > LARGEST:
+            raise DataError("the answer is far larger than the data set")
+        if time.monotonic() > self.until:
+            raise DataError(f"the answer takes more than {LONGEST} seconds")
+        self.file.write(content)
+
+    def flush(self) -> None:
+        self.file.flush()
+
+
+def _downloader(pooch: Any) -> Any:
+    download = pooch.HTTPDownloader(progressbar=False, timeout=TIMEOUT)
+
+    def bounded(url: str, path: str, manager: Any) -> None:
+        with open(path, "wb") as file:
+            download(url, _Bounded(file), manager)
+
+    return bounded
+
+
+def _in_time(work: Callable[[], Any]) -> None:
+    """Do some work that may wait for others, but not for longer than LONGEST; in a thread, since each wait has its own limit."""
+    troubles: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:
+            troubles.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(LONGEST)
+    if thread.is_alive():
+        raise DataError(f"the answer takes more than {LONGEST} seconds")
+    if troubles:
+        raise troubles.pop()  # and keep none: its traceback holds connections
+
+
 def from_uci(name: str, known: DataSet, cache: Path) -> Table:
     """Download from the UCI archive; files that turn out right are kept in the cache."""
     if known.download is None:
@@ -35,8 +88,8 @@ def from_uci(name: str, known: DataSet, cache: Path) -> Table:
     pooch = _pooch()
     address = f"{UCI}/{known.download}"
     part = cache / name / f".download.{uuid.uuid4().hex}"
-    downloader = pooch.HTTPDownloader(progressbar=False, timeout=TIMEOUT)
-    fetched = Path(pooch.retrieve(address, known_hash=None, fname=part.name, path=part.parent, downloader=downloader))
+    _in_time(lambda: pooch.retrieve(address, known_hash=None, fname=part.name, path=part.parent, downloader=_downloader(pooch)))
+    fetched = part
     try:
         contents = _members(fetched, known.files) if address.endswith(".zip") else [fetched.read_bytes()]
         table = known.checked(name, known.read_files(contents))
@@ -53,9 +106,20 @@ def _members(archive: Path, files: tuple[str, ...]) -> list[bytes]:
         missing = [file for file in files if file not in infos]
         if missing:
             raise DataError(f"the archive has no {', '.join(missing)}")
-        if any(infos[file].file_size > LARGEST for file in files):
+        return [_member(unpacked, infos[file]) for file in files]
+
+
+def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    """A file of an archive, which may lie about its size: as much is unpacked as is asked for, and no more."""
+    if info.compress_type not in PACKINGS:
+        raise DataError("a file in the archive is packed in an unusual way")
+    with archive.open(info) as stream:
+        content = b"" if info.file_size > LARGEST else stream.read(LARGEST + 1)
+        if info.file_size > LARGEST or len(content) > LARGEST:
             raise DataError("a file in the archive is far larger than the data set")
-        return [unpacked.read(infos[file]) for file in files]
+        if len(content) != info.file_size or stream.read(1):
+            raise DataError("a file in the archive is not as large as it says")
+    return content
 
 
 def from_openml(name: str, known: DataSet) -> Table:

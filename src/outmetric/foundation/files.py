@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,12 +15,15 @@ from pathlib import Path
 def whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A place to write to, which takes the place of ``path`` when all went well and is gone otherwise.
 
-    It has the suffix of ``path``, and lies beside it (or beside what it links to).
+    It has the suffix of ``path``, and lies beside it (or beside what it links to). Only a regular file is replaced, never a device
+    or a pipe, which others need; anything else there is an OSError.
     """
+    _check_replaceable(path)
     target = Path(path).resolve()
     partial = target.with_name(f".{uuid.uuid4().hex}.part{target.suffix[:20]}")
     try:
         yield partial
+        _check_replaceable(target)  # it may have come in the meantime
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
@@ -39,6 +44,20 @@ def obstacle(path: str | os.PathLike[str]) -> str | None:
         return f"there is no folder {path.parent} to write {path.name} to; choose an existing folder."
     if not os.access(path.parent, os.W_OK | os.X_OK):
         return f"nothing may be written to the folder {path.parent}; choose another for {path.name}."
-    if path.exists() and not path.is_file():
-        return f"{path} is {'a folder' if path.is_dir() else 'no ordinary file'}; choose another name."
-    return None
+    return _occupant(path)
+
+
+def _occupant(path: str | os.PathLike[str]) -> str | None:
+    """Why what is there, if anything, may not be replaced."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError as error:  # not there, or writing to it will say what is wrong
+        return f"{path} is a link that leads back to itself; choose another name." if error.errno == errno.ELOOP else None
+    if stat.S_ISREG(mode):
+        return None
+    return f"{path} is {'a folder' if stat.S_ISDIR(mode) else 'no ordinary file'}; choose another name."
+
+
+def _check_replaceable(path: str | os.PathLike[str]) -> None:
+    if trouble := _occupant(path):
+        raise OSError(trouble)

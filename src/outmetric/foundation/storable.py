@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -12,11 +12,16 @@ from outmetric.foundation.registry import Registry
 
 Class = TypeVar("Class", bound=type)
 Check = Callable[[Any, int], None]
-Charge = Callable[[int], None]
 # For each byte of a file reading may allocate so many.
 GENEROSITY = 64
 # By their names in files.
 STORABLE: Registry[type] = Registry("storable class")
+
+
+class Charge(Protocol):
+    """Is told how many bytes are about to be allocated and how many numbers looked at; ValueError if that is out of proportion."""
+
+    def __call__(self, n_bytes: int, work: int = 0) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -32,14 +37,14 @@ class Storing:
     is_kernel : bool
         Whether it is evaluated with the kernels it is made of, whose number is limited.
     holds_models : bool
-        Whether it may hold any number of kernels, since each belongs to a model of its own.
+        Whether it may hold any number of kernels, since each belongs to a model of its own, and was checked with that.
     transient : frozenset of str
         Attributes that belong to a process rather than to a model, and are left out.
     omits_defaults : bool
         Whether parameters that have their default are left out.
     state : function of the object, optional
         What is stored as its fitted attributes, if not these.
-    restore : function of the object, that state and of a function to be told how many bytes are about to be allocated, optional
+    restore : function of the object, that state and a `Charge`, optional
         Fits the object again.
     """
 

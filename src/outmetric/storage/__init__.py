@@ -3,7 +3,7 @@
 # Classes that can be stored say so when their room is imported.
 from outmetric import baselines, choosing, columns, estimators, kernels, problem, solvers, tables  # noqa: F401
 from outmetric.storage import foreign  # noqa: F401
-from outmetric.storage.errors import ModelFileError, NotStorableError
+from outmetric.storage.errors import ModelFileError, NotStorableError, used_from
 from outmetric.storage.files import load, save
 from outmetric.storage.registration import register
 
@@ -13,4 +13,5 @@ __all__ = [
     "load",
     "register",
     "save",
+    "used_from",
 ]

@@ -18,9 +18,9 @@ import numpy as np
 import safetensors.numpy
 import sklearn
 
-from outmetric.foundation import Array, whole
+from outmetric.foundation import Array, printable, whole
 from outmetric.storage.errors import ModelFileError, NotStorableError
-from outmetric.storage.reader import Reader
+from outmetric.storage.reader import Reader, parse
 from outmetric.storage.writer import Writer
 
 # The one entry of the header's metadata is a check sum of everything; the document is an array of bytes, since headers are limited.
@@ -32,6 +32,8 @@ DTYPES = {
     "BOOL": "?", "I8": "i1", "I16": "<i2", "I32": "<i4", "I64": "<i8", "U8": "u1", "U16": "<u2", "U32": "<u4", "U64": "<u8",
     "F16": "<f2", "F32": "<f4", "F64": "<f8",
 }  # fmt: skip
+# Of what is told of a file; it may repeat what the file says.
+LONGEST_REASON = 500
 # How well-known other files begin.
 OTHERS = {
     b"\x80": "a pickle, which could run anything when loaded",
@@ -119,7 +121,7 @@ def load(path: str | os.PathLike[str], *, functions: Mapping[str, Callable[..., 
         digest, arrays, size = _read(path, mmap)
         if digest != _digest(arrays):
             raise ValueError("its content does not match its check sum: it is damaged, or was edited")
-        document = json.loads(arrays.pop(DOCUMENT).tobytes().decode(), parse_constant=_no_constant)
+        document = parse(arrays.pop(DOCUMENT).tobytes())
         if not isinstance(document, dict) or type(document.get("version")) is not int:
             raise ValueError("it describes no model")
         if document["version"] > VERSION:
@@ -135,7 +137,8 @@ def load(path: str | os.PathLike[str], *, functions: Mapping[str, Callable[..., 
     except Exception as error:  # whatever a file can provoke means that it is none of ours
         other = f" It was made with scikit-learn {made_with:.20}; this is {sklearn.__version__}."
         note = other if made_with != sklearn.__version__ else ""
-        raise ModelFileError(f"{path} cannot be loaded: {error or type(error).__name__}.{note}") from error
+        reason = f"{error or type(error).__name__}"[:LONGEST_REASON]
+        raise ModelFileError(printable(f"{path} cannot be loaded: {reason}.{note}")) from error
 
 
 def _read(path: Path, mmap: bool) -> tuple[str, dict[str, Array], int]:
@@ -176,7 +179,3 @@ def _digest(arrays: Mapping[str, Array]) -> str:
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
         digest.update(np.ascontiguousarray(array).data if array.size else b"")
     return digest.hexdigest()
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(f"it holds {name} where a number should be")

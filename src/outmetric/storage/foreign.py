@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import math
+from collections.abc import Iterator
+from itertools import islice
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -33,10 +38,7 @@ from outmetric.storage.document import n_numbers
 from outmetric.storage.errors import NotStorableError
 
 PLAIN: dict[str, type] = {
-    "Pipeline": Pipeline,
-    "ColumnTransformer": ColumnTransformer,
     "MissingIndicator": MissingIndicator,
-    "OrdinalEncoder": OrdinalEncoder,
     "Normalizer": Normalizer,
     "FunctionTransformer": FunctionTransformer,
     "KFold": splitters.KFold,
@@ -65,13 +67,21 @@ TRANSFORMERS: dict[str, type] = {
     "MinMaxScaler": MinMaxScaler,
     "MaxAbsScaler": MaxAbsScaler,
     "RobustScaler": RobustScaler,
-    "PowerTransformer": PowerTransformer,
-    "QuantileTransformer": QuantileTransformer,
     "PCA": PCA,
     "VarianceThreshold": VarianceThreshold,
 }
+# Those that map each column by itself, in a loop.
+BY_COLUMNS: dict[str, type] = {"PowerTransformer": PowerTransformer, "QuantileTransformer": QuantileTransformer}
+# Those made of others.
+COMPOSITE: dict[str, type] = {"Pipeline": Pipeline, "ColumnTransformer": ColumnTransformer}
 # Those that are fitted again, since their index is no plain data.
 NEIGHBOURS: dict[str, type] = {"KNeighborsClassifier": KNeighborsClassifier, "KNeighborsRegressor": KNeighborsRegressor}
+# A composition may have so many steps, those of its steps included, and widen a table so many times.
+STEPS, WIDENING = 1000, 100
+# Columns of a transformer that are tried.
+TRIED = 4
+# Building a tree of neighbours looks at each number so often.
+TREE = 32
 # Routing of metadata, and callbacks.
 TRANSIENT = ["_metadata_request", "_skl_callbacks", "_parent_callback_ctx", "_callback_fit_ctx"]
 
@@ -82,14 +92,113 @@ def _complete_imputer(found: SimpleImputer, size: int) -> None:
         vars(found).setdefault("_fill_dtype", found._fit_dtype)
 
 
+def _check_categories(found: Any, size: int) -> None:
+    """Whether the categories are values that people have, none of which can be made to share all its hash with others."""
+    for categories in getattr(found, "categories_", ()):
+        if not isinstance(categories, np.ndarray) or categories.ndim != 1:
+            raise ValueError(f"{type(found).__name__} has categories that are no array")
+        if categories.dtype == object and not all(isinstance(one, str | bool | int | float | None) for one in categories):
+            raise ValueError(f"{type(found).__name__} has categories that are neither text nor numbers")
+
+
+def _try_categories(found: Any, size: int) -> None:
+    """Whether a row of the first categories can be encoded."""
+    categories = getattr(found, "categories_", ())
+    if len(categories) and all(map(len, categories)) and "_sklearn_output_config" not in vars(found):
+        row = np.empty((1, len(categories)), dtype=object)
+        row[0] = [values[0] for values in categories]
+        found.transform(row)
+
+
+def _check_ordinal(found: OrdinalEncoder, size: int) -> None:
+    _check_categories(found, size)
+    _try_categories(found, size)
+
+
 def _derive_widths(found: OneHotEncoder, size: int) -> None:
     """Compute the widths of the output; false ones would be allocated."""
+    _check_categories(found, size)
     if hasattr(found, "categories_"):
         found._n_features_outs = found._compute_n_features_outs()
+    _try_categories(found, size)
+
+
+def _check_by_columns(found: Any, size: int) -> None:
+    """Whether some of its columns can be mapped, and all are alike; mapping thousands one by one would take seconds."""
+    width = getattr(found, "n_features_in_", None)
+    if width is None:
+        return
+    few = copy.copy(found)
+    parts = [few]
+    if isinstance(found, PowerTransformer) and found.standardize:
+        few._scaler = copy.copy(found._scaler)
+        parts.append(few._scaler)
+    for part in parts:
+        for name in ("lambdas_", "quantiles_", "mean_", "var_", "scale_"):
+            values = vars(part).get(name)
+            if values is None:
+                continue
+            if values.shape[-1:] != (width,) or values.dtype.kind != "f":
+                raise ValueError(f"{type(found).__name__} claims {width} features, and its {name} is of others")
+            vars(part)[name] = values[..., :TRIED]
+        vars(part).pop("feature_names_in_", None)
+        part.n_features_in_ = min(width, TRIED)
+    check_by_transforming(few, size)
+
+
+def _check_composition(found: Any, size: int) -> None:
+    """Whether it ends in time, and its table stays in proportion: steps that are used twice, and so on, double with each."""
+    strange = [step for step, _ in _parts(found) if not isinstance(step, BaseEstimator | str | None)]
+    if strange:
+        raise ValueError(f"a {type(found).__name__} has a step that is a {type(strange[0]).__name__}")
+    if sum(1 for _ in islice(_steps(found), STEPS + 1)) > STEPS:
+        raise ValueError(f"a {type(found).__name__} has more than {STEPS} steps")
+    widening = _widening(found)
+    if widening > WIDENING:
+        raise ValueError(f"a {type(found).__name__} makes a table {widening:.3g} times as wide")
+
+
+def _parts(found: Any) -> list[tuple[Any, float]]:
+    """The steps of a composition, each with the share of the columns that it gets."""
+    if isinstance(found, Pipeline):
+        return [(step, 1.0) for _, step in found.steps]
+    if isinstance(found, ColumnTransformer):
+        width = getattr(found, "n_features_in_", None)
+        listed = getattr(found, "transformers_", found.transformers)
+        return [(part, _n_columns(columns, width) / (width or 1)) for _, part, columns in listed]
+    return []
+
+
+def _n_columns(columns: Any, width: int | None) -> int:
+    if isinstance(columns, slice):
+        ends = (columns.start, columns.stop, columns.step)
+        return len(range(width or 1)[columns]) if all(end is None or type(end) is int for end in ends) else width or 1
+    return 1 if isinstance(columns, str) or np.ndim(columns) == 0 else len(columns)
+
+
+def _steps(found: Any) -> Iterator[Any]:
+    """All steps of a composition, and theirs."""
+    for step, _ in _parts(found):
+        yield step
+        yield from _steps(step)
+
+
+def _widening(found: Any) -> float:
+    """How many times as wide a composition may make a table, encoders of categories aside, whose categories are in the file."""
+    if isinstance(found, Pipeline):
+        return math.prod(_widening(step) for step, _ in _parts(found))
+    if isinstance(found, ColumnTransformer):
+        return sum(share * _widening(step) for step, share in _parts(found))
+    return 2.0 if isinstance(found, SimpleImputer) and found.add_indicator else 1.0
 
 
 def _learned_from(voters: Any) -> dict[str, Any]:
     """What neighbours were fitted to."""
+    if not isinstance(voters.metric, str | FunctionType):
+        raise NotStorableError(
+            f"neighbours by a metric that is a {type(voters.metric).__name__} cannot be stored; put the metric's estimator before "
+            "them in a Pipeline, and leave them theirs."
+        )
     if not hasattr(voters, "_fit_X"):
         return {}
     if isinstance(voters, KNeighborsClassifier) and voters.outputs_2d_:
@@ -102,11 +211,24 @@ def _learned_from(voters: Any) -> dict[str, Any]:
     }
 
 
+def _check_voters(voters: Any, size: int) -> None:
+    # An object would be called for each pair of points, as often as it takes to sort them.
+    if not isinstance(voters.metric, str | FunctionType):
+        raise ValueError(f"neighbours have a metric that is a {type(voters.metric).__name__}")
+
+
 def _fit_again(voters: Any, state: dict[str, Any], charge: Charge) -> None:
     if set(state) != {"points", "targets", "feature_names_in_"}:
         raise ValueError(f"neighbours cannot be fitted to {sorted(state)[:10]}")
-    charge(16 * n_numbers(state["points"]))
-    voters.fit(state["points"], state["targets"])
+    _check_voters(voters, 0)
+    points = state["points"]
+    charge(16 * n_numbers(points), TREE * n_numbers(points))
+    if voters.metric == "mahalanobis":  # it may take the inverse of a covariance
+        width = points.shape[1]
+        charge(16 * width**2, width**3)
+    voters.fit(points, state["targets"])
+    if isinstance(voters.metric, str) and n_numbers(points):
+        voters.kneighbors(points[:1], n_neighbors=1)
     if state["feature_names_in_"] is not None:
         voters.feature_names_in_ = state["feature_names_in_"]
 
@@ -118,7 +240,12 @@ for name, kind in PLAIN.items():
     storable(name, omits_defaults=True)(kind)
 for name, kind in TRANSFORMERS.items():
     storable(name, omits_defaults=True, check=check_by_transforming)(kind)
+for name, kind in BY_COLUMNS.items():
+    storable(name, omits_defaults=True, check=_check_by_columns)(kind)
+for name, kind in COMPOSITE.items():
+    storable(name, omits_defaults=True, check=_check_composition)(kind)
 for name, kind in NEIGHBOURS.items():
-    storable(name, omits_defaults=True, state=_learned_from, restore=_fit_again)(kind)
+    storable(name, omits_defaults=True, state=_learned_from, restore=_fit_again, check=_check_voters)(kind)
 storable("SimpleImputer", omits_defaults=True, check=_complete_imputer)(SimpleImputer)
 storable("OneHotEncoder", omits_defaults=True, check=_derive_widths)(OneHotEncoder)
+storable("OrdinalEncoder", omits_defaults=True, check=_check_ordinal)(OrdinalEncoder)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -21,7 +22,35 @@ from outmetric.storage.document import KNOWN_DTYPES, LOCAL, Node, is_attribute, 
 
 # A kernel may be made of so many.
 KERNELS = 1000
+# A model may be made of so many objects, counted as often as they are used, and of so many for each in the file.
+OBJECTS, OBJECTS_EACH = 10_000, GENEROSITY
+# Work is counted in numbers that are looked at. So much may be done for any file, beside a share for each byte of it.
+WORK = 2**24
+# What it takes to check an object, or to make one, whatever its size.
+CHECKED, MADE = 10_000, 100
+# For each number of a matrix that is checked for being positive semi-definite, times its side: eigenvalues are fast.
+CUBIC = 1 / 16
+# Sparse rows may have so many columns, beside a share for each byte of the file; a single dense row takes 8 bytes for each.
+COLUMNS = 2**23
+# Keys that are neither text nor numbers; files can be made so that all of those have the same hash.
+ODD_KEYS = 100
+# Whole numbers are of at most 64 bits, and no float needs more letters than this.
+DIGITS, LONGEST_FLOAT = 20, 40
 LARGEST_CODE_POINT = 0x10FFFF
+# Words in the state of NumPy's legacy generator.
+TWISTER = 624
+
+
+@dataclass(frozen=True)
+class Extent:
+    """What an object takes, with those that it refers to, each as often as it does: sharing saves room, but no work."""
+
+    kernels: int = 0
+    objects: int = 0
+    numbers: int = 0
+
+    def __add__(self, other: Extent) -> Extent:
+        return Extent(self.kernels + other.kernels, self.objects + other.objects, self.numbers + other.numbers)
 
 
 class Reader:
@@ -40,10 +69,12 @@ class Reader:
         self.arrays, self.functions, self.size = arrays, functions, size
         self.used: set[str] = set()
         self._made: list[Any] = []
-        self._kernels: list[int] = []  # how many kernels are evaluated with each object
-        self._referred = 0
+        self._extents: list[Extent] = []
+        # What has been read of the present object: numbers of its own, and objects that it refers to.
+        self._numbers, self._referred = 0, Extent()
         self._converted: dict[tuple[str, Any], Any] = {}
         self._left = GENEROSITY * size + 2**20
+        self._work_left = GENEROSITY * size + WORK
         self._kinds: dict[str, Callable[[Any], Any]] = {
             **{name: kind.__getitem__ for name, kind in STORABLE.items() if issubclass(kind, Enum)},
             "integers": self._integers,
@@ -85,14 +116,21 @@ class Reader:
         return self._kinds[kind](content)
 
     def _values(self, nodes: Any) -> list[Any]:
+        self._numbers += len(_list(nodes))
         return [self.value(node) for node in _list(nodes)]
 
     def _number(self, content: Any) -> Any:
-        dtype, value = _sized(content, 2)
-        return _known_dtype(dtype).type(self.value(value))
+        dtype, node = _sized(content, 2)
+        value = self.value(node)
+        if type(value) not in (bool, int, float):
+            raise ValueError(f"a number was expected, not {type(value).__name__}")
+        return _known_dtype(dtype).type(value)
 
     def _dict(self, content: Any) -> Any:
-        found = {self.value(key): self.value(value) for key, value in (_sized(pair, 2) for pair in _list(content))}
+        keys = [self.value(_sized(pair, 2)[0]) for pair in _list(content)]
+        if sum(not isinstance(key, str | bool | int | float | np.generic | None) for key in keys) > ODD_KEYS:
+            raise ValueError("a dictionary has too many keys that are neither text nor numbers")
+        found = dict(zip(keys, self._values([pair[1] for pair in content]), strict=True))
         if len(found) != len(content) or not LOCAL.isdisjoint(found):
             raise ValueError(f"a dictionary holds a key twice, or one of {sorted(LOCAL)}")
         return found
@@ -106,10 +144,11 @@ class Reader:
         self._charge(16 * (np.size(values) + np.size(mask)))
         return np.ma.MaskedArray(values, mask=mask)
 
-    def _charge(self, n_bytes: int) -> None:
+    def _charge(self, n_bytes: int, work: int = 0) -> None:
         self._left -= n_bytes
-        if self._left < 0:
-            raise ValueError("it takes far more memory than a file of its size should")
+        self._work_left -= work
+        if self._left < 0 or self._work_left < 0:
+            raise ValueError(f"it takes far more {'memory' if self._left < 0 else 'work'} than a file of its size should")
 
     def _once(self, kind: str, name: Any, make: Callable[[Array], Any]) -> Any:
         """What is made of an array; the same for all that refer to it."""
@@ -125,6 +164,7 @@ class Reader:
             return list(found.tolist())
 
         found = self._once("integers", name, make)
+        self._numbers += len(found)
         self._charge(8 * len(found))
         return list(found)
 
@@ -132,7 +172,7 @@ class Reader:
         name, shape = _sized(content, 2)
 
         def make(found: Array) -> Array:
-            words = json.loads(found.tobytes().decode())  # as UTF-8; json would guess
+            words = parse(found.tobytes())
             if found.dtype != np.uint8 or not all(type(word) is str for word in _list(words)):
                 raise ValueError("an array of words is none")
             return objects(words)
@@ -142,7 +182,9 @@ class Reader:
 
     def _stored(self, name: Any) -> Array:
         self.used.add(name)
-        return self.arrays[name]
+        found = self.arrays[name]
+        self._numbers += found.size
+        return found
 
     def _array(self, content: Any) -> Any:
         name, turned = _sized(content, 2)
@@ -167,16 +209,31 @@ class Reader:
         data, indices, indptr = self._values(parts)
         rows, columns = _sized(shape, 2)
         self._charge(16 * (np.size(data) + np.size(indices) + np.size(indptr)))
-        if len(indptr) != rows + 1 or not 0 <= columns < 2**31:
+        if not (_holds(data, "biuf") and _holds(indices, "iu") and _holds(indptr, "iu")):
+            raise ValueError("the entries of a sparse matrix are none")
+        if type(rows) is not int or type(columns) is not int or len(indptr) != rows + 1 or not 0 <= columns < 2**31:
             raise ValueError("the shape of a sparse matrix does not fit to its entries")
+        if columns > COLUMNS + GENEROSITY * self.size // 8:
+            raise ValueError(f"a sparse matrix claims {columns} columns, of which a file of this size knows nothing")
         kind = scipy.sparse.csr_array if is_array else scipy.sparse.csr_matrix
         found = kind((data, indices, indptr), shape=(rows, columns))
         found.check_format(full_check=True)
         return found
 
     def _random_state(self, content: Any) -> Any:
+        # NumPy takes over all of it as it is, and reads wherever the position says.
+        state = self.value(content)
+        name, words, position, has_gauss, gauss = state if type(state) is tuple and len(state) == 5 else (None,) * 5
+        if (
+            name != "MT19937"
+            or not (isinstance(words, np.ndarray) and words.dtype == np.uint32 and words.shape == (TWISTER,) and words.any())
+            or not (type(position) is int and 0 <= position <= TWISTER)
+            or not (type(has_gauss) is int and has_gauss in (0, 1))
+            or not (type(gauss) is float and math.isfinite(gauss))
+        ):
+            raise ValueError("the state of a random number generator is none")
         found = np.random.RandomState()
-        found.set_state(self.value(content))
+        found.set_state(state)
         return found
 
     def _function(self, name: Any) -> Any:
@@ -189,20 +246,23 @@ class Reader:
     def _reference(self, index: Any) -> Any:
         if type(index) is not int or not 0 <= index < len(self._made):
             raise ValueError("an object is referred to before it is described")
-        self._referred += self._kernels[index]
+        self._referred += self._extents[index]
         return self._made[index]
 
     def _make(self, entry: dict[str, Any]) -> Any:
         kind, storing = _known_class(entry["class"])
-        self._referred = 0
+        self._numbers, self._referred = 0, Extent()
         params, state = ({name: self.value(node) for name, node in _mapping(entry[part]).items()} for part in ("params", "state"))
         if not LOCAL.isdisjoint([*params, *state]):
             raise ValueError(f"it sets one of {sorted(LOCAL)}, which belong to a machine")
-        # Kernels that hold the same kernel twice, and so on, would be evaluated forever.
-        self._kernels.append(self._referred + storing.is_kernel)
-        if self._kernels[-1] > KERNELS and not storing.holds_models:
-            raise ValueError(f"a kernel is made of {self._kernels[-1]} others")
-        self._charge(8 * sum(n_numbers(value) for value in params.values()))
+        # Objects that hold the same one twice, and so on, would be evaluated forever.
+        extent = self._referred + Extent(int(storing.is_kernel), 1, self._numbers)
+        self._extents.append(extent)
+        if extent.kernels > KERNELS and not storing.holds_models:
+            raise ValueError(f"a kernel is made of {extent.kernels} others")
+        if extent.objects > OBJECTS + OBJECTS_EACH * len(self._extents):
+            raise ValueError(f"a model is made of {extent.objects} others")
+        self._charge(8 * sum(n_numbers(value) for value in params.values()), _work(extent, storing, params))
         if state and not issubclass(kind, BaseEstimator):
             raise ValueError(f"{kind.__name__} has no fitted attributes")
         found = kind(**params)
@@ -219,6 +279,43 @@ class Reader:
         for check in storing.checks:
             check(found, self.size)
         return found
+
+
+def _work(extent: Extent, storing: Storing, params: Mapping[str, Any]) -> int:
+    """What it takes to make and to check an object."""
+    checked = bool(storing.checks) or storing.restore is not None
+    each = extent.numbers + (CHECKED if checked else MADE)
+    if storing.holds_models:  # whose parts have been checked when they were made
+        return each
+    squares = [len(value) for value in params.values() if storing.is_kernel and np.ndim(value) == 2]
+    return (1 + extent.kernels) * each + int(CUBIC * sum(length**3 for length in squares))
+
+
+def parse(text: bytes) -> Any:
+    """JSON that has one meaning only: each key once, and no number beyond what a float or an array can hold."""
+    return json.loads(
+        text.decode(),  # as UTF-8; json would guess
+        parse_constant=_no_number,
+        parse_float=_finite,
+        parse_int=lambda number: int(number) if len(number) <= DIGITS else _no_number(f"a number of {len(number)} digits"),
+        object_pairs_hook=_each_once,
+    )
+
+
+def _finite(number: str) -> float:
+    value = float(number) if len(number) <= LONGEST_FLOAT else math.inf
+    return value if math.isfinite(value) else _no_number(f"{number:.20}")
+
+
+def _no_number(what: str) -> Any:
+    raise ValueError(f"it holds {what} where a number should be")
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("it says something twice")
+    return found
 
 
 def _known_class(name: Any) -> tuple[type, Storing]:
@@ -248,6 +345,11 @@ def _mapping(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"a mapping was expected, not {type(value).__name__}")
     return value
+
+
+def _holds(value: Any, kinds: str) -> bool:
+    """Whether it is an array of numbers of these kinds."""
+    return isinstance(value, np.ndarray) and value.dtype.kind in kinds
 
 
 def _sized(value: Any, size: int) -> list[Any]:

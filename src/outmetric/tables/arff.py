@@ -57,13 +57,13 @@ def _read_arff(text: str, name: str, options: ReadOptions) -> Any:
     import pandas as pd
 
     numbered = _lines(text)
-    attributes = _header(numbered, name)
+    attributes, last = _header(numbered, name)
     check_names([attribute.name for attribute in attributes], name)
+    # Sparse rows can be short in the file, and are long here.
+    check_room(float(CELL_SIZE) * len(attributes) * sum(1 for number, _ in _lines(text) if number > last), name)
     height = max(1, BLOCK // len(attributes))
     blocks: list[list[Array]] = []
     while block := list(islice(numbered, height)):
-        # Sparse rows can be short in the file, and are long here.
-        check_room(float(CELL_SIZE) * (len(blocks) * height + len(block)) * len(attributes), name)
         blocks.append(_columns(block, attributes, name))
     empty = [_columns([], attributes, name)]
     columns: dict[str, Any] = {}
@@ -82,14 +82,15 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
-def _header(numbered: Iterator[tuple[int, str]], name: str) -> list[Attribute]:
+def _header(numbered: Iterator[tuple[int, str]], name: str) -> tuple[list[Attribute], int]:
+    """The columns, and the number of the header's last line."""
     attributes: list[Attribute] = []
     for number, line in numbered:
         word = line.split(maxsplit=1)[0].lower()
         if word == "@data":
             if not attributes:
                 raise TableError(f"{name} declares no attributes before line {number}, @data.")
-            return attributes
+            return attributes, number
         if word == "@attribute":
             attributes.append(_attribute(line, f"{name}, line {number}"))
         elif word != "@relation":

@@ -19,6 +19,8 @@ from outmetric.tables.formats import ReadOptions, TableFormat, register
 from outmetric.tables.sources import arrow_package, check_names, check_room
 from outmetric.tables.text import header_names
 
+# What the name of a column takes, and how many columns a table without rows may have.
+COLUMN_SIZE, EMPTY_COLUMNS = 100, 100_000
 # The rows of a pandas table that has other labels for them than numbers.
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 # In the sheets of a workbook: rows, cells, their places, and cells that refer to a shared text.
@@ -159,7 +161,10 @@ def _arrays(data: bytes, name: str) -> dict[str, Array]:
                 shape, _, dtype = npy.read_array_header_1_0(stream) if version == (1, 0) else npy.read_array_header_2_0(stream)
             if dtype.kind not in "biufcSUmM":
                 raise TableError(f"{name}: the array {title!r} holds {dtype}; only numbers and text can be read.")
-            check_room(total := total + math.prod(shape) * max(dtype.itemsize, 1), name)
+            size, width = math.prod(shape), shape[-1] if len(shape) > 1 else 1
+            if not size and width > EMPTY_COLUMNS:  # an array without elements may claim any shape
+                raise TableError(f"{name}: the array {title!r} has no rows, and claims {width} columns.")
+            check_room(total := total + size * max(dtype.itemsize, 1) + COLUMN_SIZE * width, name)
         for entry, title in titles.items():
             with archive.open(entry) as stream:
                 array = npy.read_array(stream, allow_pickle=False)

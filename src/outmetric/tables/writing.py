@@ -17,9 +17,9 @@ from outmetric.tables.formats import TableFormat, by_suffix, known_suffixes
 from outmetric.tables.sources import arrow_package, as_table_error, check_names
 from outmetric.tables.text import CSV
 
-# A spreadsheet takes a cell that begins so for a formula (OWASP: CSV injection), unless it is a plain number. The last four are
-# wide forms of the first.
-FORMULA = r"^[=+\-@\t\r\n\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}]"
+# A spreadsheet takes a cell that begins so for a formula (OWASP: CSV injection), unless it is a plain number; it may overlook what
+# cannot be seen before it. The last four are wide forms of the first.
+FORMULA = r"^[\p{Cc}\p{Cf}]*[=+\-@\t\r\n\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}]"
 PLAIN_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 
 
@@ -38,8 +38,8 @@ def write_table(table: Any, destination: Path | str) -> int:
 
     The file is there with all its rows or not at all, whatever happens; one that was there before stays until then. Floats are
     written with as many digits as it takes to read the same number. In CSV all text is in quotes, and a text that a spreadsheet
-    would take for a formula (it begins with =, +, -, @, a tab or the end of a line, and is no plain number) gets an apostrophe
-    before it; read back, the apostrophe is part of the text. Names of columns likewise.
+    would take for a formula (it begins with =, +, -, @, a tab or the end of a line, perhaps after letters that cannot be seen, and
+    is no plain number) gets an apostrophe before it; read back, the apostrophe is part of the text. Names of columns likewise.
 
     Parameters
     ----------

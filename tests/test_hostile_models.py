@@ -1,0 +1,244 @@
+"""Is a model's file refused that asks for more work, or room, than its size explains?"""
+
+import itertools
+import json
+import time
+import tracemalloc
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.neighbors import KNeighborsClassifier
+from test_storage import forge
+
+import outmetric
+from outmetric import LearnedKernelMetric
+from outmetric.storage import ModelFileError, NotStorableError, reader, used_from
+
+ALL = {"slice": [None, None, None]}
+EQUAL_HASHES = [{"tuple": list(signs)} for signs in itertools.product([-1, -2], repeat=13)]  # -1 and -2 have the same hash
+
+
+def array(name):
+    return {"array": [name, False]}
+
+
+def entry(kind, params=None, state=None):
+    return {"class": kind, "params": params or {}, "state": state or {}}
+
+
+def steps(indices):
+    return {"steps": [{"tuple": [f"step {index}", {"object": index}]} for index in indices]}
+
+
+def document(*entries):
+    return json.dumps(
+        {"version": 1, "scikit-learn": sklearn.__version__, "model": {"object": len(entries) - 1}, "objects": entries}
+    )
+
+
+def many_scalers():
+    state = {"mean_": array("a"), "scale_": array("a"), "var_": array("a"), "n_features_in_": 50_000, "n_samples_seen_": 3}
+    return document(*[entry("StandardScaler", state=state)] * 900, entry("Pipeline", steps(range(900)))), {"a": np.ones(50_000)}
+
+
+def many_metrics():
+    names = {"points": "p", "coefficients": "p", "metric_factor": "e", "offset": "o"}
+    metric = entry("OutputMetric", {"kernel": {"object": 1}, **{name: array(short) for name, short in names.items()}})
+    kernels = [entry("Separable", {"kernel": "linear"}), entry("KernelSum", {"kernels": [{"object": 0}] * 490, "weights": None})]
+    holder = entry("LearnedKernelMetric", {"kernel_params": [{"object": 2 + k} for k in range(300)]})
+    return document(*kernels, *[metric] * 300, holder), {"p": np.ones((50, 2)), "e": np.eye(2), "o": np.zeros(2)}
+
+
+def metric_that_is_an_object():
+    names = {"points": "p", "coefficients": "p", "metric_factor": "e", "offset": "o"}
+    metric = entry("OutputMetric", {"kernel": {"object": 0}, **{name: array(short) for name, short in names.items()}})
+    params = {"algorithm": "ball_tree", "leaf_size": 1, "metric": {"object": 1}}
+    voters = entry("KNeighborsClassifier", params, {"points": array("p"), "targets": array("t"), "feature_names_in_": None})
+    points = np.random.default_rng(0).normal(size=(5000, 2))
+    arrays = {"p": points, "e": np.eye(2), "o": np.zeros(2), "t": np.arange(5000) % 2}
+    return document(entry("Separable", {"kernel": "linear"}), metric, voters), arrays
+
+
+def equal_keys():
+    return document(entry("LearnedKernelMetric", {"kernel_params": {"dict": [[key, 0] for key in EQUAL_HASHES]}})), {}
+
+
+def equal_categories():
+    state = {"categories_": [{"objects": [EQUAL_HASHES, [len(EQUAL_HASHES)]]}], "n_features_in_": 1}
+    return document(entry("OneHotEncoder", {}, state)), {}
+
+
+def shared_matrix():
+    one = entry("Separable", {"kernel": "linear", "output_matrix": array("a")})
+    return document(*[one] * 100, entry("KernelSum", {"kernels": [{"object": k} for k in range(100)]})), {"a": np.eye(300)}
+
+
+def nested_pipelines():
+    pairs = [entry("Pipeline", {"steps": [{"tuple": [name, {"object": k}]} for name in "ab"]}) for k in range(40)]
+    return document(entry("StandardScaler"), *pairs), {}
+
+
+def nested_searches():
+    entries = [entry("StandardScaler")]
+    for k in range(0, 80, 2):
+        entries += [entry("Pipeline", {"steps": [{"tuple": [name, {"object": k}]} for name in "ab"]})]
+        entries += [entry("MetricSearchCV", {"estimator": {"object": k + 1}, "param_grid": {"dict": []}})]
+    return document(*entries), {}
+
+
+def doubled_columns():
+    both = [{"tuple": [name, "passthrough", ALL]} for name in "ab"]
+    made = [entry("ColumnTransformer", {"transformers": both}, {"transformers_": both, "n_features_in_": 2**k}) for k in range(24)]
+    return document(*made, entry("Pipeline", steps(range(24)))), {}
+
+
+def doubled_by_indicators():
+    made = [entry("SimpleImputer", {"add_indicator": True})] * 24
+    return document(*made, entry("Pipeline", steps(range(24)))), {}
+
+
+def wide_sparse():
+    points = {"csr": [array("d"), array("i"), array("r"), [1, 2**31 - 1], True]}
+    metric = {
+        "kernel": {"object": 0},
+        "points": points,
+        "coefficients": array("c"),
+        "metric_factor": array("e"),
+        "offset": array("o"),
+    }
+    arrays = {"d": np.ones(1), "i": np.zeros(1, np.int32), "r": np.array([0, 1], np.int32), "c": np.ones((1, 2))}
+    kernel = entry("Separable", {"kernel": "linear"})
+    return document(kernel, entry("OutputMetric", metric)), {**arrays, "e": np.eye(2), "o": np.zeros(2)}
+
+
+def inverse_of_a_covariance():
+    params = {"algorithm": "brute", "metric": "mahalanobis"}
+    voters = entry("KNeighborsClassifier", params, {"points": array("p"), "targets": array("t"), "feature_names_in_": None})
+    return document(voters), {"p": np.random.default_rng(0).normal(size=(6, 20_000)), "t": np.arange(6) % 2}
+
+
+def shared_categories():
+    state = {"categories_": [array("a")] * 3000, "n_features_in_": 3000}
+    return document(entry("OneHotEncoder", {"sparse_output": False}, state)), {"a": np.arange(30_000.0)}
+
+
+HOSTILE = {
+    many_scalers: "more work than a file of its size",
+    many_metrics: "more work than a file of its size",
+    metric_that_is_an_object: "a metric that is a OutputMetric",
+    equal_keys: "keys that are neither text nor numbers",
+    equal_categories: "categories that are neither text nor numbers",
+    shared_matrix: "more work than a file of its size",
+    nested_pipelines: "more than 1000 steps",
+    nested_searches: r"made of .* others",
+    doubled_columns: r"makes a table 1\.68e\+07 times as wide",
+    doubled_by_indicators: r"makes a table 1\.68e\+07 times as wide",
+    wide_sparse: "claims 2147483647 columns",
+    inverse_of_a_covariance: "more memory than a file of its size",
+    shared_categories: "more work than a file of its size",
+}
+
+
+@pytest.mark.parametrize("make", HOSTILE, ids=lambda make: make.__name__)
+def test_files_that_ask_for_work_out_of_proportion(make, tmp_path):
+    text, arrays = make()
+    forge(tmp_path / "model", text, arrays)
+    size = (tmp_path / "model").stat().st_size
+    began = time.process_time()
+    with pytest.raises(ModelFileError, match=HOSTILE[make]):
+        outmetric.load(tmp_path / "model")
+    assert time.process_time() - began < 10  # they took minutes, or never ended; seconds on a machine that does much else
+    tracemalloc.start()
+    with pytest.raises(ModelFileError):
+        outmetric.load(tmp_path / "model")
+    assert tracemalloc.get_traced_memory()[1] < 64 * size + 2**26
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("kind", ["QuantileTransformer", "PowerTransformer"])
+def test_transformers_that_loop_over_columns_are_tried_on_some(kind, tmp_path):
+    """Two hundred of them that share an array; mapping one row took as long as mapping ten million columns."""
+    states = {
+        "QuantileTransformer": {"n_quantiles_": 1, "quantiles_": array("a"), "references_": array("r")},
+        "PowerTransformer": {"lambdas_": array("l")},
+    }
+    arrays = {"QuantileTransformer": {"a": np.zeros((1, 50_000)), "r": np.zeros(1)}, "PowerTransformer": {"l": np.ones(50_000)}}[
+        kind
+    ]
+    params = {"QuantileTransformer": {"n_quantiles": 1}, "PowerTransformer": {"standardize": False}}[kind]
+    one = entry(kind, params, {**states[kind], "n_features_in_": 50_000})
+    forge(tmp_path / "model", document(*[one] * 200, entry("Pipeline", steps(range(200)))), arrays)
+    began = time.process_time()
+    outmetric.load(tmp_path / "model")
+    assert time.process_time() - began < 10
+    wrong = entry(kind, params, {**states[kind], "n_features_in_": 49_999})
+    forge(tmp_path / "model", document(wrong), arrays)
+    with pytest.raises(ModelFileError, match=f"{kind} claims 49999 features"):
+        outmetric.load(tmp_path / "model")
+
+
+def test_a_metric_that_is_an_object_is_not_stored_either(tmp_path):
+    X, y = sklearn.datasets.load_iris(return_X_y=True)
+    metric = LearnedKernelMetric().fit(X, y).get_metric()
+    with pytest.raises(
+        NotStorableError, match="a metric that is a OutputMetric cannot be stored; put the metric's estimator before"
+    ):
+        outmetric.save(KNeighborsClassifier(metric=metric), tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"version": 1', '"version": 1, "version": 1', "says something twice"),
+        ('"params": {}', '"params": {"tol": 1, "tol": 2}', "says something twice"),
+        ('"params": {}', '"params": {"tol": 1e99999}', "holds 1e99999 where a number should be"),
+        ('"params": {}', '"params": {"tol": -1e309}', "holds -1e309 where a number should be"),
+        ('"params": {}', f'"params": {{"tol": 0.{"1" * 100}}}', r"holds 0\.1+ where a number should be"),
+        ('"params": {}', f'"params": {{"tol": {2**70}}}', "a number of 22 digits"),
+        ('"params": {}', '"params": {"tol": {"number": ["<f8", [1, 2]]}}', "a number was expected, not list"),
+        ("StandardScaler", r"\u001b[31mred\u0007\n", r"unknown class '\\x1b\[31mred\\x07\\n'"),
+    ],
+)
+def test_documents_mean_one_thing_and_cannot_write_to_a_terminal(old, new, message, tmp_path):
+    text = document(entry("StandardScaler"))
+    assert old in text
+    forge(tmp_path / "model", text.replace(old, new), {})
+    with pytest.raises(ModelFileError, match=message) as caught:
+        outmetric.load(tmp_path / "model")
+    assert str(caught.value).isprintable()
+
+
+def test_keys_of_usual_kinds_come_back_in_any_number(tmp_path):
+    keys = {**{f"k{k}": k for k in range(5000)}, **{k: k for k in range(5000)}, 0.5: 1, None: 2, (1, "a"): 3, np.float32(0.25): 4}
+    outmetric.save(LearnedKernelMetric(kernel_params=keys), tmp_path / "model")
+    assert outmetric.load(tmp_path / "model").kernel_params == keys
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (entry("Pipeline", {"steps": [{"tuple": ["a", True]}]}), "a step that is a bool"),
+        (entry("OrdinalEncoder", {}, {"categories_": [array("a")], "n_features_in_": 1}), "OrdinalEncoder.* has no attribute"),
+        (entry("OneHotEncoder", {}, {"categories_": [[1.0]], "n_features_in_": 1}), "categories that are no array"),
+        (entry("OneHotEncoder", {}, {"categories_": [array("a")], "n_features_in_": 2}), "."),
+    ],
+)
+def test_parts_that_would_fail_later_are_refused_at_once(made, message, tmp_path):
+    forge(tmp_path / "model", document(made), {"a": np.arange(3.0)} if '"a"' in json.dumps(made["state"]) else {})
+    with pytest.raises(ModelFileError, match=message):
+        outmetric.load(tmp_path / "model")
+
+
+def test_what_a_model_raises_because_of_its_file_is_told_as_such(tmp_path):
+    def use():
+        with used_from(tmp_path / "model"):
+            vars(object())["mean_"]
+
+    with pytest.raises(ModelFileError, match=r"model holds a model that cannot be used: TypeError"):
+        use()
+
+
+def test_work_is_counted_for_each_use():
+    one = reader.Extent(1, 2, 3)
+    assert one + one == reader.Extent(2, 4, 6)
