@@ -257,7 +257,7 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
 
     fitted = _load(model)
     with _used_from(model):
-        facts, summary = fitted.facts(), fitted.summary()
+        facts, summary = fitted.facts(), "" if as_json else fitted.summary()
     if as_json:
         give_json({"file": str(model), "bytes": model.stat().st_size, **facts})
         return
