@@ -36,7 +36,7 @@ def dask_client(address: str) -> Iterator[None]:
     """
     try:
         from distributed import Client
-        from distributed.comm import CommClosedError
+        from distributed.comm.core import CommClosedError
     except ImportError as error:
         raise ImportError("running on a Dask cluster needs dask: pip install 'outmetric[dask]'") from error
     advice = "start one there (`dask scheduler`, `dask worker`), or go on without"
