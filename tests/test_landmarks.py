@@ -556,6 +556,7 @@ class TestSearch:
         assert search.best_estimator_.bandwidth_ == 64.0
         near(search.transform(X), clone(estimator).set_params(bandwidth=64.0).fit(X, y).transform(X), 1e-9)
 
+    @pytest.mark.filterwarnings("ignore:y holds -1")
     def test_every_class_has_a_voter(self, monkeypatch):
         monkeypatch.setattr("outmetric.choosing.search.VOTERS", 50)
         X, y = load_iris(return_X_y=True)

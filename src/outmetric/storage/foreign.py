@@ -163,16 +163,22 @@ def _parts(found: Any) -> list[tuple[Any, float]]:
     if isinstance(found, Pipeline):
         return [(step, 1.0) for _, step in found.steps]
     if isinstance(found, ColumnTransformer):
-        width = getattr(found, "n_features_in_", None)
         listed = getattr(found, "transformers_", found.transformers)
-        return [(part, _n_columns(columns, width) / (width or 1)) for _, part, columns in listed]
+        width = getattr(found, "n_features_in_", None) or _n_named(listed)
+        return [(part, _n_columns(columns, width) / width) for _, part, columns in listed]
     return []
 
 
-def _n_columns(columns: Any, width: int | None) -> int:
+def _n_named(listed: Any) -> int:
+    """How many columns a transformer that is not fitted names; the least that its table can have."""
+    named = {str(column) for _, _, columns in listed if not isinstance(columns, slice) for column in np.ravel(columns).tolist()}
+    return max(1, len(named))
+
+
+def _n_columns(columns: Any, width: int) -> int:
     if isinstance(columns, slice):
         ends = (columns.start, columns.stop, columns.step)
-        return len(range(width or 1)[columns]) if all(end is None or type(end) is int for end in ends) else width or 1
+        return len(range(width)[columns]) if all(end is None or type(end) is int for end in ends) else width
     return 1 if isinstance(columns, str) or np.ndim(columns) == 0 else len(columns)
 
 
