@@ -25,14 +25,15 @@ class Step:
     scatter: np.ndarray
     squared_norm: np.ndarray
     energy: np.ndarray
+    coupled_norm: np.ndarray
     residual: float = 0.0
     relative_residual: float = 0.0
 
     def one(self, k):
-        return Step(self.scatter[k], self.squared_norm[k], self.energy[k])
+        return Step(self.scatter[k], self.squared_norm[k], self.energy[k], self.coupled_norm[k])
 
 
-STEP = Step(semidefinite(4), RNG.uniform(1, 2, size=4), semidefinite(4))
+STEP = Step(semidefinite(4), RNG.uniform(1, 2, size=4), semidefinite(4), RNG.uniform(1, 2, size=4))
 MODELS = {
     "fixed": (FixedKernelModel(PENALTIES, RIDGES), -semidefinite(4)),
     "learned": (LearnedKernelModel(PENALTIES), semidefinite(4)),
@@ -62,7 +63,7 @@ class TestStacks:
         model, learned = setting
         some = np.array([3, 1])
         taken = model.take(some)
-        part = Step(STEP.scatter[some], STEP.squared_norm[some], STEP.energy[some])
+        part = Step(STEP.scatter[some], STEP.squared_norm[some], STEP.energy[some], STEP.coupled_norm[some])
         np.testing.assert_allclose(taken.objective(learned[some], part), model.objective(learned, STEP)[some])
 
     def test_what_is_indefinite_is_not_admitted(self, setting):

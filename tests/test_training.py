@@ -160,7 +160,7 @@ def test_uneven_metrics_are_reached_fast():
 
 
 def test_an_inexact_step_counts_against_optimality():
-    solution = Solution(np.zeros((4, 1)), -np.eye(1), np.eye(1), 1.0, np.eye(1), 3, residual=0.3, relative_residual=0.2)
+    solution = Solution(np.zeros((4, 1)), -np.eye(1), np.eye(1), 1.0, np.eye(1), 1.0, residual=0.3, relative_residual=0.2)
     certain = replace(solution, residual=0.0, relative_residual=0.0)
     step, factors = OutputMatrixStep(0.5, 1), Factors(np.eye(1), np.eye(1))
     assert step.optimality(factors, certain, 1.0) == 0.0
@@ -172,7 +172,7 @@ def test_an_inexact_step_counts_against_optimality():
 
 def test_the_objective_of_a_spoilt_solution_is_no_success():
     step, factors = OutputMatrixStep(0.5, 1), Factors(np.eye(1), np.eye(1))
-    solution = Solution(np.zeros((4, 1)), np.eye(1), np.eye(1), 1.0, np.eye(1))
+    solution = Solution(np.zeros((4, 1)), np.eye(1), np.eye(1), 1.0, np.eye(1), 1.0)
     assert step.optimality(factors, solution, -1.0) == np.inf
     assert step.optimality(factors, solution, np.nan) == np.inf
 

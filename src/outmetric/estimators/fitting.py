@@ -48,6 +48,7 @@ from outmetric.solvers import (
     Trained,
     alternate,
     choose_solver,
+    zero_map,
 )
 
 # Conjugate gradients with more samples than this are preconditioned, and started, by landmarks, whose features may take this much.
@@ -176,7 +177,9 @@ def fit_exactly(settings: Settings, problem: Problem, on_iteration: OnIteration)
         if not problem.kernel.has_features or n <= SMALL:
             return ConjugateGradient(gram, coupling, targets.values, tolerance=tolerance), reason, None
         near, phi = _near_solver(settings, problem, gram, coupling)
-        start = alternate(near, scaled_model(settings, near), tol=max(settings.tol, 1e-8), max_iter=settings.max_iter).learned
+        start = None
+        if not near.is_blind:
+            start = alternate(near, scaled_model(settings, near), tol=max(settings.tol, 1e-8), max_iter=settings.max_iter).learned
 
         def guess(metric_factor: Array, output_matrix: Array | None) -> Array:
             return np.concatenate(phi, axis=1) @ near.parameters(near.solve(metric_factor, output_matrix), output_matrix)
@@ -343,6 +346,8 @@ def scaled_model(settings: Settings, solver: Solver) -> Model:
     squares = solver.squares
 
     def identity_energy() -> float:
+        if solver.is_blind:
+            return 2.0 * target_rank(squares)  # B is zero whatever its penalty, which becomes 1
         energy = solver.identity_energy(len(squares))
         assert energy is not None  # the kernel is separable
         trace = float(np.trace(energy))
@@ -368,7 +373,17 @@ def _train(
     try:
         solver, reason, start = prepare()
         model = scaled_model(settings, solver)
-        trained = alternate(solver, model, tol=settings.tol, max_iter=settings.max_iter, on_iteration=on_iteration, start=start)
+        if solver.is_blind:
+            warnings.warn(
+                "the targets tell nothing: points that the kernel cannot tell apart have targets that cancel, so that the best map "
+                "takes all points to one place. Are there contradictory labels for the same points, is the feature missing that "
+                "decides, or is the bandwidth far too large?",
+                UserWarning,
+                stacklevel=5,
+            )
+            trained = zero_map(solver, model)
+        else:
+            trained = alternate(solver, model, tol=settings.tol, max_iter=settings.max_iter, on_iteration=on_iteration, start=start)
     except np.linalg.LinAlgError as error:
         raise ValueError(f"the model could not be fitted ({error}): {Status.ILL_CONDITIONED.value}") from error
     factors = trained.factors

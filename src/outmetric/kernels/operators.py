@@ -41,6 +41,11 @@ class GramOperator(ABC):
         units = np.eye(columns * outputs).reshape(-1, columns, outputs)
         return np.stack([self.apply(unit).ravel() for unit in units], axis=1).reshape(rows * outputs, columns * outputs)
 
+    def trace(self) -> float:
+        """The sum of its eigenvalues; NaN if entries are not held in memory."""
+        blocks = [self.output_block(output) for output in range(self.shape[2])]
+        return float(sum(np.nan if block is None else np.trace(block) for block in blocks))
+
     def kronecker_factors(self) -> tuple[SampleGram, Array] | None:
         """(sample_gram, output_matrix) if the operator is C -> sample_gram C output_matrix, else None."""
         return None
@@ -85,6 +90,10 @@ class Kronecker(GramOperator):
 
     def to_dense(self) -> Array:
         return np.kron(_entries(self.sample_gram), self.output_matrix)
+
+    def trace(self) -> float:
+        entries = np.nan if isinstance(self.sample_gram, LinearOperator) else np.trace(self.sample_gram)
+        return float(entries * np.trace(self.output_matrix))
 
     def kronecker_factors(self) -> tuple[SampleGram, Array]:
         return self.sample_gram, self.output_matrix

@@ -40,6 +40,10 @@ class Step(Protocol):
         """C'K C, for separable kernels, (..., m, m)."""
 
     @property
+    def coupled_norm(self) -> Any:
+        """<F, P F>, (...,)."""
+
+    @property
     def residual(self) -> float:
         """Norm of what is left of the whitened equation."""
 
@@ -99,6 +103,10 @@ class Model(ABC):
     @abstractmethod
     def start(self, scatter: Array) -> Array:
         """L or B to begin with; ``scatter`` is that of the zero map, lambda Y'Y."""
+
+    @abstractmethod
+    def of_zero_map(self, scatter: Array) -> Array:
+        """The best L or B for the zero map, whose scatter this is."""
 
     @abstractmethod
     def factors(self, learned: Array) -> Factors:
@@ -187,6 +195,9 @@ class FixedKernelModel(Model):
     def start(self, scatter: Array) -> Array:
         return metric_minimiser(scatter, self.metric_penalty, self.metric_ridge)
 
+    def of_zero_map(self, scatter: Array) -> Array:
+        return self.start(scatter)
+
     def factors(self, learned: Array) -> Factors:
         return Factors(learned)
 
@@ -251,6 +262,9 @@ class LearnedKernelModel(Model):
     def start(self, scatter: Array) -> Array:
         return np.broadcast_to(np.eye(scatter.shape[-1]), scatter.shape).copy()
 
+    def of_zero_map(self, scatter: Array) -> Array:
+        return np.zeros_like(scatter)
+
     def factors(self, learned: Array) -> Factors:
         return Factors(np.eye(learned.shape[-1]), learned)
 
@@ -263,8 +277,11 @@ class LearnedKernelModel(Model):
     def optimality(self, learned: Array, step: Step, objective: Any) -> Any:
         assert step.energy is not None
         gap = duality_gap(learned, step.energy, _each(self.output_penalty), step.residual)
+        # A weak map changes the objective little: its gap is compared with lambda <Y, F> / 2, what the map takes off that of the
+        # zero map before B is paid for. At the optimum at least half of it remains.
+        scale = np.minimum(objective, (step.squared_norm + step.coupled_norm) / 2)
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(np.asarray(objective) > 0, gap / objective, np.where((gap == 0) & (objective == 0), 0.0, np.inf))
+            return np.where(scale > 0, gap / scale, np.where((gap == 0) & (scale == 0), 0.0, np.inf))
 
     def minimiser(self, learned: Array, step: Step) -> Array:
         assert step.energy is not None

@@ -40,6 +40,12 @@ class Summary:
     squares: Array
     mean_degree: float
 
+    @property
+    def visibility(self) -> float:
+        """|Phi'Y|^2 relative to tr(Phi'Phi) |Y|^2, which bounds it: how much of the targets the features see."""
+        size = float(np.trace(self.gram) * np.trace(self.squares))
+        return float(np.sum(self.cross**2)) / size if size > 0 else 0.0
+
     def coupled(self, regression_weight: float, collocation_weight: float) -> Array:
         """T = Phi'P Phi."""
         return regression_weight * self.gram + 2 * collocation_weight * self.laplacian

@@ -1,6 +1,6 @@
 """How it is minimised: solvers of the coefficient step, the alternation, and a batch of settings on one decomposition."""
 
-from outmetric.solvers.alternation import Record, Trained, alternate
+from outmetric.solvers.alternation import Record, Trained, alternate, zero_map
 from outmetric.solvers.batch import Decomposition, FeatureDecomposition, Maps
 from outmetric.solvers.choice import SOLVERS, SPECTRAL_SAMPLES, choose_solver
 from outmetric.solvers.conjugate_gradients import ConjugateGradient
@@ -28,4 +28,5 @@ __all__ = [
     "TridiagonalSolver",
     "alternate",
     "choose_solver",
+    "zero_map",
 ]

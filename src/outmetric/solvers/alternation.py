@@ -129,6 +129,19 @@ def alternate(
     return Trained(coefficients, learned, factors, final, (*history[:-1], last), status)
 
 
+def zero_map(solver: Solver, model: Model) -> Trained:
+    """The optimum if the kernel sees nothing of the targets; its optimality is what the kernel sees of them, which is round-off."""
+    began = time.perf_counter()
+    learned = model.of_zero_map(solver.initial_scatter)
+    factors = model.factors(learned)
+    coefficients = np.zeros_like(solver.coefficients(_solve(solver, model, learned)))
+    evaluated = solver.evaluate(coefficients, factors.metric_factor, factors.output_matrix)
+    record = _record(1, model, learned, evaluated, time.perf_counter() - began)
+    seen = max(0.0, solver.visibility)
+    record = replace(record, optimality=seen, gap=seen if model.certifies else None)
+    return Trained(coefficients, learned, factors, evaluated, (record,), Status.CONVERGED)
+
+
 def _solve(solver: Solver, model: Model, learned: Array, start: Solution | None = None) -> Solution:
     factors = model.factors(learned)
     return solver.solve(factors.metric_factor, factors.output_matrix, start=start)

@@ -19,6 +19,7 @@ import numpy as np
 from outmetric.foundation import Array, check_psd, psd_tolerance
 from outmetric.problem import ClassSummary, Model, Similarity
 from outmetric.solvers.acceleration import Anderson
+from outmetric.solvers.solution import BLIND
 
 # The largest share of 1 that round-off may have in 1 + lambda w a.
 SOUND = 0.1
@@ -54,18 +55,22 @@ class Decomposition:
     """
 
     def __init__(self, sample_gram: Array, cross_gram: Array, similarity: Similarity, weight_ratio: float) -> None:
+        self.sample_gram = sample_gram
         self.coupling = similarity.couple(1.0, weight_ratio)
         tolerance = psd_tolerance(sample_gram.dtype)
         # NumPy's eigh, not SciPy's: the products around it use NumPy's BLAS, and two pools of threads get in each other's way.
         self.spectrum, self.basis = np.linalg.eigh(self.coupling.sandwich(np.asarray(sample_gram, dtype=np.float64)))
         if self.spectrum[0] < -tolerance * abs(self.spectrum[-1]):
             check_psd(sample_gram, "the kernel matrix", tolerance=tolerance)
-        # What is cut here is round-off; how much a candidate's weights would have made of it tells whether its map is sound.
-        self.round_off = max(0.0, -float(self.spectrum[0]))
+        self.round_off = round_off(self.spectrum)
         self.spectrum = self.spectrum.clip(min=0)
         # F at the training points is K R D A = R'^-1 V diag(w) V'D A, and at new points K_new R D A.
         self.to_train = self.coupling.solve_factor(self.basis * self.spectrum, transpose=True)
         self.to_new = self.coupling.factor(cross_gram.T, transpose=True).T @ self.basis
+
+    def visibility(self, targets: Array) -> float:
+        """<Y, K Y> relative to tr(K) |Y|^2; see `outmetric.solvers.Solver`."""
+        return float(np.vdot(targets, self.sample_gram @ targets) / (np.trace(self.sample_gram) * np.sum(targets**2)))
 
     def squares(self, targets: Array) -> Array:
         """Y'Y."""
@@ -85,6 +90,8 @@ class Decomposition:
     def maps(self, targets: Array, regression_weights: Array, model: Model, *, tol: float, max_iter: int) -> Maps:
         """Train all candidates, which differ in lambda and in the penalties of the model."""
         batch = _Batch.make(self, targets, regression_weights)
+        if self.visibility(targets) <= BLIND:
+            return self._zero_maps(len(regression_weights), targets.shape[1])
         learned = model.start(batch.initial_scatter)
         acceleration = Anderson(len(learned), learned.shape[-1], DEPTH)
         last_objective = np.full(len(learned), np.inf)
@@ -110,6 +117,10 @@ class Decomposition:
             learned[active] = np.where(accepted[:, None, None], guesses, plain)
         strength = regression_weights * np.linalg.eigvalsh(model.output_weights(learned))[:, -1]
         return Maps(*self._coordinates(self._gain(batch, model, learned)), converged, self.round_off * strength < SOUND)
+
+    def _zero_maps(self, candidates: int, outputs: int) -> Maps:
+        train, new = (np.zeros((candidates, len(rows), outputs)) for rows in (self.to_train, self.to_new))
+        return Maps(train, new, np.ones(candidates, dtype=bool), np.ones(candidates, dtype=bool))
 
     def _coordinates(self, gain: Array) -> tuple[Array, Array]:
         return self.to_train @ gain, self.to_new @ gain
@@ -139,7 +150,7 @@ class FeatureDecomposition(Decomposition):
         self.summary = summary
         spectrum, basis = np.linalg.eigh(summary.gram + 2 * weight_ratio * summary.laplacian)
         kept = spectrum > len(spectrum) * np.finfo(np.float64).eps * spectrum[-1]
-        self.round_off = max(0.0, -float(spectrum[0]))
+        self.round_off = round_off(spectrum)
         self.spectrum, self.basis = spectrum[kept], basis[:, kept]
         self.roots = np.sqrt(self.spectrum)
         self.to_train, self.to_new = train, new
@@ -148,6 +159,9 @@ class FeatureDecomposition(Decomposition):
         # F = Phi Theta, Theta = Gamma A and Gamma = V diag(w)^(1/2) V'D.
         parameters = (self.basis * self.roots) @ gain
         return self.to_train @ parameters, self.to_new @ parameters
+
+    def visibility(self, targets: Array) -> float:
+        return self.summary.with_prototypes(targets).visibility
 
     def squares(self, targets: Array) -> Array:
         return (self.summary.counts[:, None] * targets).T @ targets
@@ -159,10 +173,11 @@ class FeatureDecomposition(Decomposition):
 
 @dataclass(frozen=True, eq=False)
 class Residual:
-    """The whitened residuals D of a batch, as V' D U (candidates, n, m), and the bases U (candidates, m, m)."""
+    """The whitened residuals D of a batch, as V' D U (candidates, n, m), and the eigenvectors U and eigenvalues of A."""
 
     coordinates: Array
     basis: Array
+    values: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,6 +187,7 @@ class BatchStep:
     scatter: Array
     squared_norm: Array
     energy: Array
+    coupled_norm: Array
     residual: float = 0.0
     relative_residual: float = 0.0
 
@@ -205,24 +221,35 @@ class _Batch:
         metric = np.swapaxes(factors.metric_factor, -1, -2) @ factors.metric_factor
         energy = metric @ self.energy(residual) @ metric
         outputs = np.eye(energy.shape[-1]) if factors.output_matrix is None else factors.output_matrix
-        return BatchStep(self._scatter(residual), np.sum(outputs * energy, axis=(-2, -1)), energy)
+        return BatchStep(self._scatter(residual), np.sum(outputs * energy, axis=(-2, -1)), energy, self._coupled_norm(residual))
 
     def solve(self, weights: Array) -> Residual:
         values, basis = np.linalg.eigh(weights)
         scaled = np.sqrt(self.regression_weights)[:, None, None] * (self.targets @ basis)
-        shrink = 1 + (self.regression_weights[:, None] * self.spectrum)[:, :, None] * values.clip(min=0)[:, None, :]
-        return Residual(scaled / shrink, basis)
+        values = values.clip(min=0)
+        shrink = 1 + (self.regression_weights[:, None] * self.spectrum)[:, :, None] * values[:, None, :]
+        return Residual(scaled / shrink, basis, values)
 
     def _scatter(self, residual: Residual) -> Array:
         """M, the residual scatter."""
         inner = residual.coordinates.transpose(0, 2, 1) @ residual.coordinates
         return np.asarray(_turn(inner, residual.basis) + self.regression_weights[:, None, None] * self.floor)
 
+    def _coupled_norm(self, residual: Residual) -> Array:
+        """<F, P F> = |W D A|^2."""
+        weighted = self.spectrum[:, None] * residual.coordinates * residual.values[:, None, :]
+        return np.asarray(self.regression_weights**2 * np.sum(weighted**2, axis=(-2, -1)))
+
     def energy(self, residual: Residual) -> Array:
         """D'W D."""
         weighted = self.spectrum[:, None] * residual.coordinates
         inner = residual.coordinates.transpose(0, 2, 1) @ weighted
         return self.regression_weights[:, None, None] * _turn(inner, residual.basis)
+
+
+def round_off(spectrum: Array) -> float:
+    """Of a semi-definite W; what weights make of it, beside the 1 of 1 + lambda w a, tells whether a candidate's map is sound."""
+    return max(-float(spectrum[0]), float(np.finfo(np.float64).eps * spectrum[-1]))
 
 
 def _turn(matrices: Array, basis: Array) -> Array:

@@ -12,7 +12,7 @@ from outmetric.foundation import Array
 from outmetric.kernels import GramOperator, Kronecker
 from outmetric.problem import Coupling
 from outmetric.solvers.direct import Tridiagonal, whitened_gram
-from outmetric.solvers.solution import IllConditionedError, SampleSolver, Solution
+from outmetric.solvers.solution import IllConditionedError, SampleSolver, Solution, relative
 
 
 class LowRank:
@@ -103,7 +103,9 @@ class ConjugateGradient(SampleSolver):
         inverse_factor = np.linalg.inv(metric_factor)
         inverse_metric = inverse_factor @ inverse_factor.T
         precondition = self._preconditioner(operator, metric_factor)
-        target_norm = float(np.linalg.norm(self.whitened_targets))
+        squared_targets = float(np.sum(self.whitened_targets**2))
+        # Below this a residual is round-off.
+        nothing = np.finfo(np.float64).eps * np.sqrt(self.whitened_targets.size * squared_targets)
 
         def smooth(unknowns: Array) -> Array:
             return self.coupling.factor(product.apply(self.coupling.factor(unknowns)), transpose=True)
@@ -118,10 +120,19 @@ class ConjugateGradient(SampleSolver):
         direction = preconditioned = precondition(residual)
         along = np.vdot(residual, preconditioned)
         iterations, least, since = 0, np.inf, 0
-        while (norm := float(np.linalg.norm(residual))) > tolerance * target_norm and iterations < self.max_iterations:
+
+        def accepted(norm: float) -> bool:
+            # Half its square is what a residual costs, to be compared with what the map takes off the objective of the zero map,
+            # <R'F, lambda R^-1 Y> / 2, and for a duality gap (A = I) with the objective as well, <X, lambda R^-1 Y> / 2.
+            worth = float(np.vdot(outputs(image), self.whitened_targets))
+            if output_matrix is not None:
+                worth = min(worth, float(np.vdot(unknowns, self.whitened_targets)))
+            return bool(norm <= max(nothing, tolerance * np.sqrt(max(0.0, worth))))
+
+        while not accepted(norm := float(np.linalg.norm(residual))) and iterations < self.max_iterations:
             least, since = (norm, 0) if norm < 0.9 * least else (least, since + 1)
             if since > self.patience:
-                raise IllConditionedError(f"conjugate gradients stay at a residual of {norm / target_norm:.2g}")
+                raise IllConditionedError(f"conjugate gradients stay at a residual of {norm / np.sqrt(squared_targets):.2g}")
             smoothed = smooth(direction)
             applied = direction @ inverse_metric + outputs(smoothed)
             curvature = np.vdot(direction, applied)
@@ -132,6 +143,7 @@ class ConjugateGradient(SampleSolver):
                 )
             step = along / curvature
             unknowns = unknowns + step * direction
+            image = image + step * smoothed
             residual = residual - step * applied
             preconditioned = precondition(residual)
             along, previous = np.vdot(residual, preconditioned), along
@@ -142,16 +154,18 @@ class ConjugateGradient(SampleSolver):
             image = smooth(unknowns)
         smoothed = outputs(image)
         remaining = float(np.linalg.norm(self.whitened_targets - unknowns @ inverse_metric - smoothed))
+        pull = float(np.vdot(self.whitened_targets, smoothed))
         return Solution(
             coordinates=unknowns,
             metric_factor=metric_factor,
             scatter=self.scatter(self.whitened_targets - smoothed),
             squared_norm=float(np.vdot(unknowns, smoothed)),
             energy=None if factors is None else unknowns.T @ image,
+            coupled_norm=float(np.vdot(smoothed, smoothed)),
             image=image,
             iterations=iterations,
             residual=remaining,
-            relative_residual=remaining / target_norm if target_norm else 0.0,
+            relative_residual=relative(remaining, squared_targets, pull),
         )
 
     def _preconditioner(self, operator: GramOperator, metric_factor: Array) -> Callable[[Array], Array]:

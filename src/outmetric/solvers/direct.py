@@ -107,7 +107,8 @@ class TridiagonalSolver(SampleSolver):
         spectrum = spectrum.clip(min=0)  # L B L' is semi-definite by construction; this cuts round-off only
         turned = metric_factor.T @ basis
         columns = self.system.solve_rotated(self.rotated_targets @ turned, np.ones(len(spectrum)), spectrum)
-        energy = turned @ (columns.T @ self.system.multiply(columns)) @ turned.T
+        image = self.system.multiply(columns)
+        energy = turned @ (columns.T @ image) @ turned.T
         whitened = columns @ basis.T
         return Solution(
             coordinates=whitened,
@@ -115,6 +116,8 @@ class TridiagonalSolver(SampleSolver):
             scatter=self.scatter(np.linalg.solve(metric_factor, whitened.T).T),
             squared_norm=float(np.vdot(output_matrix, energy)),
             energy=energy,
+            # R'F = W Z L B, in the basis that the columns are in.
+            coupled_norm=float(np.sum((image @ (turned.T @ output_matrix)) ** 2)),
         )
 
     def coefficients(self, solution: Solution) -> Array:
@@ -155,12 +158,14 @@ class CholeskySolver(SampleSolver):
             raise IllConditionedError(str(error)) from error
         whitened = scipy.linalg.cho_solve(factor, (self.whitened_targets @ metric_factor.T).ravel()).reshape(n, m)
         coefficients = self.coupling.factor(whitened @ metric_factor)
+        outputs = operator.apply(coefficients)
         return Solution(
             coordinates=coefficients,
             metric_factor=metric_factor,
             scatter=self.scatter(np.linalg.solve(metric_factor, whitened.T).T),
-            squared_norm=float(np.vdot(coefficients, operator.apply(coefficients))),
+            squared_norm=float(np.vdot(coefficients, outputs)),
             energy=_energy(operator, coefficients),
+            coupled_norm=float(np.vdot(outputs, self.coupling.apply(outputs))),
         )
 
     def coefficients(self, solution: Solution) -> Array:

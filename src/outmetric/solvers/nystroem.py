@@ -14,7 +14,7 @@ import scipy.sparse
 from outmetric.foundation import Array
 from outmetric.kernels import Features
 from outmetric.problem import Summary, Terms
-from outmetric.solvers.solution import IllConditionedError, Solution, Solver
+from outmetric.solvers.solution import IllConditionedError, Solution, Solver, relative
 
 
 class NystroemSolver(Solver):
@@ -36,6 +36,10 @@ class NystroemSolver(Solver):
     @property
     def initial_scatter(self) -> Array:
         return self.regression_weight * self.squares
+
+    @property
+    def visibility(self) -> float:
+        return self.summary.visibility
 
     def _scatter(self, parameters: Array) -> Array:
         """M(F) for F = Phi Theta."""
@@ -80,12 +84,14 @@ class SpectralNystroem(NystroemSolver):
 
     def _solution(self, dual: Array, metric_factor: Array, output_matrix: Array) -> Solution:
         energy = dual.T @ dual
+        parameters = dual @ output_matrix
         return Solution(
             coordinates=dual,
             metric_factor=metric_factor,
-            scatter=self._scatter(dual @ output_matrix),
+            scatter=self._scatter(parameters),
             squared_norm=float(np.vdot(output_matrix, energy)),
             energy=energy,
+            coupled_norm=float(np.vdot(parameters, self.coupled @ parameters)),
         )
 
     def coefficients(self, solution: Solution) -> Array:
@@ -101,9 +107,25 @@ class SpectralNystroem(NystroemSolver):
         # In the samples' space this is a residual of norm |T^(-1/2) .|; where T vanishes so does what it could act on.
         floor = np.finfo(np.float64).eps * len(self.spectrum) * self.spectrum[-1]
         weights = 1 / np.sqrt(self.spectrum.clip(min=max(floor, np.finfo(np.float64).tiny)))[:, None]
-        residual = float(np.linalg.norm(weights * (self.basis.T @ left)))
-        scale = float(np.linalg.norm(weights * self.rotated_targets)) or 1.0
-        return replace(solution, residual=residual, relative_residual=residual / scale)
+        residual = float(np.hypot(np.linalg.norm(weights * (self.basis.T @ left)), self._round_off(solution, output_matrix)))
+        pull = float(np.vdot(wanted, dual @ output_matrix))
+        return replace(
+            solution, residual=residual, relative_residual=relative(residual, np.sum((weights * self.rotated_targets) ** 2), pull)
+        )
+
+    def _round_off(self, solution: Solution, output_matrix: Array) -> float:
+        """The residual that hides in the round-off of T, in which what lambda contributes is lost if gamma n is far above it.
+
+        In Z = Gamma L^-1 and the eigenbasis of L B L' the outputs do not mix: (1/b_k + T) theta_k = lambda n_k, theta_k = b_k z_k.
+        An error of T moves each entry of T theta_k by some eps |T| |theta_k|; half its square over 1/b_k + t_j is what that costs.
+        """
+        factor = solution.metric_factor
+        values, basis = np.linalg.eigh(factor @ output_matrix @ factor.T)
+        values = values.clip(min=0)
+        squares = values**2 * np.sum((solution.coordinates @ np.linalg.solve(factor, basis)) ** 2, axis=0)
+        # Directions that were dropped because round-off hides them are as if T were zero there.
+        costs = (values / (1 + np.multiply.outer(self.spectrum, values))).sum(axis=0) + self.features.parts[0].dropped * values
+        return float(32 * np.finfo(np.float64).eps * self.spectrum[-1] * np.sqrt(squares @ costs))
 
     def parameters(self, solution: Solution, output_matrix: Array | None) -> Array:
         return np.asarray(solution.coordinates @ (self.output_matrix if output_matrix is None else output_matrix))
@@ -132,12 +154,14 @@ class DenseNystroem(NystroemSolver):
         return system, pulled[np.arange(len(system)), self.output_of]
 
     def _solution(self, stacked: Array, metric_factor: Array) -> Solution:
+        parameters = self._spread(stacked)
         return Solution(
             coordinates=stacked,
             metric_factor=metric_factor,
-            scatter=self._scatter(self._spread(stacked)),
+            scatter=self._scatter(parameters),
             squared_norm=float(stacked @ stacked),
             energy=None,
+            coupled_norm=float(np.vdot(parameters, self.coupled @ parameters)),
         )
 
     def _spread(self, stacked: Array) -> Array:
@@ -153,9 +177,13 @@ class DenseNystroem(NystroemSolver):
     def evaluate(self, coefficients: Array, metric_factor: Array, output_matrix: Array | None = None) -> Solution:
         stacked = self._stacked(coefficients)
         system, wanted = self._system(metric_factor)
-        residual = float(np.linalg.norm(system @ stacked - wanted))
-        scale = float(np.linalg.norm(wanted)) or 1.0
-        return replace(self._solution(stacked, metric_factor), residual=residual, relative_residual=residual / scale)
+        # No eigenvalue of the system is below 1: the parameters are wrong by no more than the residual, its own round-off included.
+        size = float(np.linalg.norm(stacked))
+        round_off = np.finfo(np.float64).eps * float(np.linalg.norm(system)) * size
+        residual = float(np.hypot(np.linalg.norm(system @ stacked - wanted), round_off))
+        return replace(
+            self._solution(stacked, metric_factor), residual=residual, relative_residual=relative(residual, size**2, size**2)
+        )
 
     def _stacked(self, coefficients: Array) -> Array:
         columns = [part.parameters(coefficients[:, k : k + 1])[:, 0] for k, part in enumerate(self.features.parts)]

@@ -17,6 +17,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -24,6 +25,9 @@ import numpy as np
 from outmetric.foundation import Array, storable
 from outmetric.kernels import GramOperator, Kronecker
 from outmetric.problem import Coupling, Terms, coefficient_residual, map_terms, residual_scatter
+
+# The share of the targets below which a kernel sees nothing but round-off of them.
+BLIND = 10 * np.finfo(np.float64).eps
 
 
 @storable("status")
@@ -51,7 +55,7 @@ class Status(Enum):
 
 
 class IllConditionedError(np.linalg.LinAlgError):
-    """A coefficient step lost positive definiteness to round-off."""
+    """A coefficient step lost positive definiteness, or all progress, to round-off."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +74,8 @@ class Solution:
         |f|^2 = <C, gram(C)>.
     energy : array of shape (m, m) or None
         C'K C, for separable kernels.
+    coupled_norm : float
+        <F, P F> = |R'F|^2; lambda <Y, F> = |f|^2 + <F, P F> if the step was exact and A = I.
     outputs : array of shape (n, m) or None
         F, where it was computed by its definition.
     image : array of shape (n, m) or None
@@ -77,8 +83,8 @@ class Solution:
     iterations : int
         1 for direct solvers.
     residual, relative_residual : float
-        Norm of what is left of the whitened equation, and the same divided by that of its right-hand side. Direct solvers say 0;
-        `Solver.evaluate` measures it.
+        Norm of what is left of the whitened equation, and the same relative to the map: divided by the root of the smaller one of
+        |lambda R^-1 Y|^2 and lambda <Y, F>. Direct solvers say 0; `Solver.evaluate` measures it.
     """
 
     coordinates: Array
@@ -86,6 +92,7 @@ class Solution:
     scatter: Array
     squared_norm: float
     energy: Array | None
+    coupled_norm: float
     outputs: Array | None = None
     image: Array | None = None
     iterations: int = 1
@@ -107,6 +114,19 @@ class Solver(ABC):
     @abstractmethod
     def initial_scatter(self) -> Array:
         """The residual scatter of the zero map, lambda Y'Y."""
+
+    @property
+    @abstractmethod
+    def visibility(self) -> float:
+        """<Y, gram(Y)> relative to tr(gram) |Y|^2, which bounds it: how much of the targets the kernel sees; NaN if that is dear.
+
+        It is zero if points that the kernel cannot tell apart have targets of mean zero. No map is better than the zero map then.
+        """
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether the kernel sees no more of the targets than round-off."""
+        return bool(self.visibility <= BLIND)
 
     @abstractmethod
     def solve(self, metric_factor: Array, output_matrix: Array | None = None, start: Solution | None = None) -> Solution:
@@ -151,6 +171,11 @@ class SampleSolver(Solver):
     def initial_scatter(self) -> Array:
         return self.coupling.regression_weight * self.squares
 
+    @cached_property
+    def visibility(self) -> float:
+        size = self.gram.trace() * float(np.sum(self.targets**2))
+        return float(np.vdot(self.targets, self.gram.apply(self.targets))) / size if size > 0 else size
+
     def evaluate(self, coefficients: Array, metric_factor: Array, output_matrix: Array | None = None) -> Solution:
         operator = self.operator(output_matrix)
         factors = operator.kronecker_factors()
@@ -162,15 +187,17 @@ class SampleSolver(Solver):
         left = coefficient_residual(coefficients, metric_factor, outputs, self.targets, self.coupling)
         # In X = R^-1 C the equation reads X A^-1 + R' gram(R X) = lambda R^-1 Y.
         residual = np.linalg.norm(self.coupling.solve_factor(np.linalg.solve(metric_factor.T @ metric_factor, left.T).T))
+        pull = self.coupling.regression_weight * float(np.vdot(self.targets, outputs))
         return Solution(
             coordinates=coefficients,
             metric_factor=metric_factor,
             scatter=residual_scatter(outputs, self.targets, self.coupling),
             squared_norm=float(np.vdot(coefficients, outputs)),
             energy=energy,
+            coupled_norm=float(np.vdot(outputs, self.coupling.apply(outputs))),
             outputs=outputs,
             residual=float(residual),
-            relative_residual=float(residual / (np.linalg.norm(self.whitened_targets) or 1.0)),
+            relative_residual=relative(float(residual), float(np.sum(self.whitened_targets**2)), pull),
         )
 
     def terms(self, evaluated: Solution, output_matrix: Array | None, penalty: float) -> Terms:
@@ -190,3 +217,9 @@ class SampleSolver(Solver):
     def scatter(self, residual: Array) -> Array:
         """M from the whitened residual R'(Y* - F)."""
         return residual.T @ residual + self.scatter_floor
+
+
+def relative(residual: float, squared_targets: float, pull: float) -> float:
+    """A residual relative to a map; ``squared_targets`` is |lambda R^-1 Y|^2, and ``pull`` is lambda <Y, F>: less for weak maps."""
+    scale = np.sqrt(max(0.0, min(squared_targets, pull)))
+    return residual / scale if scale > 0 else (np.inf if residual > 0 else 0.0)

@@ -1,0 +1,102 @@
+"""Does CONVERGED mean what it says? Random problems with extreme weights, through all solvers, beside maps in many digits.
+
+A relative optimality g promises a map that is right to about sqrt(g). `OUTMETRIC_PROBLEMS` sets how many problems are tried.
+"""
+
+import os
+import warnings
+
+import numpy as np
+import pytest
+from precise import PreciseProblem
+
+from outmetric import FixedKernelMetric, LearnedKernelMetric, Status
+
+COUNT = int(os.environ.get("OUTMETRIC_PROBLEMS", "40"))
+SOLVERS = ("spectral", "dense", "cg", "nystroem")
+# Relative optimality that round-off hides, and how much further than its root a map may be off.
+HIDDEN, SLACK = 1e-15, 4.0
+# The size of maps that are zero but for round-off.
+NOTHING = 1e-30
+
+
+def random_problem(seed):
+    """K, y, S (None: that of classes) and weights over many orders of magnitude."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(4, 10))
+    # Multiples of 1/256: products, and kernels that are made of them, have no round-off.
+    X = np.rint(256 * rng.normal(size=(n, int(rng.integers(1, 4))))) / 256
+    if rng.random() < 0.2:
+        X[: n // 2] = X[n - n // 2 :]  # points that coincide, with targets of their own
+    squares = ((X[:, None] - X[None]) ** 2).sum(-1)
+    kernels = [
+        lambda: np.exp(-squares / (2 * 10 ** rng.uniform(-1, 2) ** 2)),
+        lambda: np.exp(-np.sqrt(squares) / 10 ** rng.uniform(-1, 2)),
+        lambda: X @ X.T * 2.0 ** rng.integers(-12, 12),
+        lambda: (1 + X @ X.T) ** 2,
+    ]
+    K = kernels[rng.integers(4)]()
+    K = (K + K.T) / 2
+    labels = rng.permutation(np.arange(n) % int(rng.integers(2, 4)))
+    y, S = labels, None
+    if rng.random() < 0.3:
+        y = rng.normal(size=(n, 2))
+        S = np.exp(-((y[:, None] - y[None]) ** 2).sum(-1))
+    gamma, lam = 10 ** rng.uniform(-8, 14), 10 ** rng.uniform(-8, 8)
+    return K, y, S, {"collocation_weight": gamma, "regression_weight": lam}, rng
+
+
+def fitted(estimator, K, y):
+    """None if it is refused."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            return estimator.fit(K, y)
+        except ValueError:
+            return None
+
+
+def all_fits(kind, K, y, S, settings):
+    similarity = {} if S is None else {"similarity": S}
+    for solver in SOLVERS:
+        landmarks = {"n_landmarks": len(K), "landmarks": "uniform"} if solver == "nystroem" else {}
+        model = fitted(kind(kernel="precomputed", solver=solver, **settings, **similarity, **landmarks), K, y)
+        if model is not None and model.status_ is Status.CONVERGED:
+            yield solver, model
+
+
+def precise(model, K, y, S, settings):
+    labels = np.unique(y, return_inverse=True)[1] if S is None else None
+    Y = y - y.mean(axis=0) if labels is None else model.prototypes_[labels]
+    S = S if labels is None else (labels[:, None] == labels) * 1.0
+    return PreciseProblem(K, S, Y, settings["collocation_weight"], settings["regression_weight"])
+
+
+def relative_error(problem, found, exact):
+    """In the norm of P, in which the gap bounds it, or in the Euclidean one if that is smaller."""
+    return min(norm(found - exact) / (norm(exact) + NOTHING) for norm in (np.linalg.norm, problem.coupled_norm))
+
+
+@pytest.mark.parametrize("seed", range(COUNT))
+def test_a_converged_fit_of_model_2_is_as_exact_as_its_gap_says(seed):
+    K, y, S, settings, rng = random_problem(seed)
+    settings["output_penalty"] = "auto" if rng.random() < 0.3 else 10 ** rng.uniform(-8, 12)
+    for solver, model in all_fits(LearnedKernelMetric, K, y, S, settings):
+        problem = precise(model, K, y, S, settings)
+        exact = problem.learned(model.output_penalty_, model.output_matrix_)
+        error = relative_error(problem, K @ model.coefficients_ @ model.output_matrix_, exact)
+        assert error <= SLACK * np.sqrt(model.dual_gap_ + HIDDEN), (solver, model.dual_gap_)
+
+
+@pytest.mark.parametrize("seed", range(COUNT))
+def test_a_converged_fit_of_model_1_is_as_exact_as_its_optimality_says(seed):
+    K, y, S, settings, rng = random_problem(seed)
+    settings["metric_penalty"] = "auto" if rng.random() < 0.5 else 10 ** rng.uniform(-4, 4)
+    settings["metric_ridge"] = 10 ** rng.uniform(-6, 2)
+    for solver, model in all_fits(FixedKernelMetric, K, y, S, settings):
+        problem = precise(model, K, y, S, settings)
+        exact, gradient = problem.fixed(model.metric_factor_, model.metric_penalty_, model.metric_ridge_)
+        optimality = model.history_[-1].optimality
+        assert gradient <= 10 * optimality + 1e-7, (solver, optimality)
+        error = relative_error(problem, K @ model.coefficients_, exact)
+        assert error <= SLACK * np.sqrt(optimality + HIDDEN), (solver, optimality)
