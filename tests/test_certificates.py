@@ -67,7 +67,7 @@ def all_fits(kind, K, y, S, settings):
 
 def precise(model, K, y, S, settings):
     labels = np.unique(y, return_inverse=True)[1] if S is None else None
-    Y = y - y.mean(axis=0) if labels is None else model.prototypes_[labels]
+    Y = (y - y.mean(axis=0)) / y.std(axis=0) if labels is None else model.prototypes_[labels]
     S = S if labels is None else (labels[:, None] == labels) * 1.0
     return PreciseProblem(K, S, Y, settings["collocation_weight"], settings["regression_weight"])
 

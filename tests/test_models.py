@@ -209,6 +209,21 @@ class TestMetric:
         np.testing.assert_allclose(one.transform(X), model().fit(X, y[:, :1]).transform(X))
         assert model(1).fit(X, y).transform(X).shape == (80, 1)
 
+    def test_the_units_of_real_targets_do_not_matter(self, model):
+        X = points(40)
+        y = np.column_stack([np.sin(X[:, 0]), X[:, 1] ** 2])
+        units = np.array([1.0, 1000.0])
+        plain, scaled = (model().fit(X, targets) for targets in (y, y * units + 3))
+        np.testing.assert_allclose(
+            scaled.transform(X), plain.transform(X) + scaled.transform(X).mean(0) - plain.transform(X).mean(0)
+        )
+        np.testing.assert_allclose(scaled.map(X) - 3, plain.map(X) * units, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(scaled.target_scales_, y.std(axis=0) * units)
+        assert "each divided by its standard deviation" in scaled.summary()
+        difference = scaled.map(X[:1]) - scaled.map(X[1:2])
+        squared = np.sum((scaled.transform(X[:1]) - scaled.transform(X[1:2])) ** 2)
+        assert float((difference @ scaled.get_mahalanobis_matrix() @ difference.T)[0, 0]) == pytest.approx(squared)
+
     def test_real_targets_use_the_similarity(self, model):
         X = points(30)
         y = X[:, 0]

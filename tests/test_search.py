@@ -406,3 +406,18 @@ def test_iris_needs_no_tuning_but_survives_it():
     grid = {"bandwidth": [0.3, 1.0, 3.0], "regression_weight": [0.3, 3.0, 30.0]}
     ours = MetricSearchCV(LearnedKernelMetric(), grid).fit(data[::2], labels[::2])
     assert np.mean(ours.predict(data[1::2]) == labels[1::2]) > 0.9
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("weight", ["regression_weight", "collocation_weight"])
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+@pytest.mark.parametrize("model", [FixedKernelMetric, LearnedKernelMetric])
+def test_what_a_fit_on_all_rows_refuses_has_no_score(model, kernel, weight):
+    X, y = load_iris(return_X_y=True)
+    values = [10.0**power for power in range(-4, 20, 2)]
+    search = MetricSearchCV(model(kernel=kernel), {weight: values}, n_neighbors=[5], refit=False).fit(X, y)
+    scored = [value for value, score in zip(values, search.cv_results_["mean_test_score"], strict=True) if np.isfinite(score)]
+    assert len(scored) >= 2
+    assert len(scored) < len(values)
+    for value in scored:
+        model(kernel=kernel, **{weight: value}).fit(X, y)  # does not raise

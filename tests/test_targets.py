@@ -71,10 +71,10 @@ def test_prototypes_that_cannot_serve(prototypes, n_components, message):
 def test_real_targets_are_centred_and_keep_their_mean():
     y = np.array([[1.0, 10.0], [3.0, 30.0], [5.0, 20.0]])
     found = targets.real_targets(y)
-    np.testing.assert_allclose(found.values + found.offset, y)
+    np.testing.assert_allclose((found.values + found.offset) * found.scales, y)
     np.testing.assert_allclose(found.values.mean(axis=0), 0, atol=1e-14)
     wider = targets.real_targets(y, 3)
-    np.testing.assert_allclose((wider.values + wider.offset)[:, :2], y)
+    np.testing.assert_allclose((wider.values + wider.offset)[:, :2] * found.scales, y)
     np.testing.assert_array_equal(wider.values[:, 2], 0)
 
 
@@ -89,7 +89,16 @@ def test_fewer_components_keep_the_principal_coordinates():
     y = rng.normal(size=(30, 1)) @ rng.normal(size=(1, 4)) + 7
     found = targets.real_targets(y, 1)
     distances = np.abs(found.values - found.values.T)
-    np.testing.assert_allclose(distances, np.linalg.norm(y[:, None] - y[None], axis=2), atol=1e-12)
+    unit = y / y.std(axis=0)
+    np.testing.assert_allclose(distances, np.linalg.norm(unit[:, None] - unit[None], axis=2), atol=1e-12)
+
+
+def test_several_real_targets_count_alike():
+    y = np.random.default_rng(0).normal(size=(30, 3)) * [9.3, 1.4, 0.0] + [1.0, 2.0, 3.0]
+    found = targets.real_targets(y)
+    np.testing.assert_allclose(found.values.std(axis=0), [1, 1, 0])
+    np.testing.assert_allclose(found.scales, [*y.std(axis=0)[:2], 1.0])
+    np.testing.assert_array_equal(targets.real_targets(y[:, :1]).scales, [1.0])
 
 
 @pytest.mark.parametrize("kind", PROBLEMS)

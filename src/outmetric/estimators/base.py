@@ -94,7 +94,10 @@ class MetricTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Descr
         took = f" in {self.history_[-1].seconds:.2g} s" if self.history_ else ""
         features = getattr(self, "n_features_in_", None) if self._takes in ("arrays", "sparse") else None
         return [
-            Fact("learned from", data(self.n_samples_fit_, features, getattr(self, "classes_", ()))),
+            Fact(
+                "learned from",
+                data(self.n_samples_fit_, features, getattr(self, "classes_", ()), getattr(self, "target_scales_", None)),
+            ),
             *self._settings(),
             *self._outcome(),
             Fact("iterations", f"{self.n_iter_}{took}", self._course()),

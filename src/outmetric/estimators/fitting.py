@@ -312,8 +312,8 @@ def fit_statistics(settings: Settings, found: LandmarkMap, statistics: Statistic
         assert targets.prototypes is not None
         summary = statistics.with_prototypes(targets.prototypes)
     else:
-        summary, offset = statistics.with_targets(settings.components(statistics.n_rows))
-        targets = Targets(np.empty((0, len(offset))), offset)
+        summary, offset, scales = statistics.with_targets(settings.components(statistics.n_rows))
+        targets = Targets(np.empty((0, len(offset))), offset, scales)
     settings.kernel_for(len(summary.squares))  # raises if outputs and components do not match
     return _fit_summary(settings, found, summary, targets, statistics.n_rows, reason, on_iteration)
 

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
+import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 
@@ -16,7 +17,7 @@ from outmetric.estimators.fitting import Fit, LandmarkMap, exact_problem, fit_ex
 from outmetric.estimators.settings import settings_of
 from outmetric.estimators.streaming import RowsSeen, read_block, read_chunks, read_stream, with_checked_landmarks
 from outmetric.estimators.summary import Fact, number
-from outmetric.foundation import announce, n_points, storable
+from outmetric.foundation import Array, announce, n_points, storable
 from outmetric.problem import Model
 from outmetric.rows import Statistics, is_dask
 from outmetric.solvers import Record, Status
@@ -111,6 +112,23 @@ class KernelMetric(KernelTransformer, ABC):
         self._stream = seen  # only after all went well: a call may be repeated
         return self
 
+    def map(self, X: Any) -> Any:
+        """f(x): the map before the metric is applied, in the units of real targets (unless ``n_components`` reduced them)."""
+        outputs = super().map(X)
+        return outputs * self._units().astype(outputs.dtype)
+
+    def get_mahalanobis_matrix(self) -> Array:
+        """A such that the squared distance is (f(x) - f(x'))' A (f(x) - f(x')), with f from `map`."""
+        return np.asarray(super().get_mahalanobis_matrix() / np.multiply.outer(self._units(), self._units()))
+
+    def _units(self) -> Array:
+        """What the outputs of the fitted metric are multiplied by to be in the units of real targets."""
+        units = np.ones(self.metric_.metric_factor.shape[1])
+        scales = getattr(self, "target_scales_", None)
+        if scales is not None and len(scales) <= len(units):
+            units[: len(scales)] = scales
+        return units
+
     def _learn(self, seen: RowsSeen, reason: str) -> Self:
         """Fit what was gathered of rows that came in blocks."""
         return self._keep(fit_statistics(settings_of(self), seen.landmarks, seen.statistics, reason, self._tell))
@@ -132,6 +150,7 @@ class KernelMetric(KernelTransformer, ABC):
         self.metric_matrix_ = self.metric_factor_.T @ self.metric_factor_
         self.prototypes_ = fit.targets.prototypes
         self.classes_ = fit.targets.classes
+        self.target_scales_ = fit.targets.scales
         self.bandwidth_ = bandwidth_of(fit.metric.kernel)
         self.collocation_weight_ = fit.collocation_weight
         for name in self.model.weights:

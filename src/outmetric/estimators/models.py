@@ -84,6 +84,9 @@ class FixedKernelMetric(KernelMetric):
     metric_penalty_, metric_ridge_, collocation_weight_ : float
         rho, epsilon and gamma as used, in absolute terms.
     prototypes_, classes_ : arrays, or None for real targets
+    target_scales_ : array of shape (n_targets,), or None for classes
+        Several real targets are divided by their standard deviations, these, so that none decides because of its unit; `map`
+        multiplies by them again.
     bandwidth_ : float, array or None
     n_samples_fit_ : int
         Samples learned from.
@@ -227,12 +230,16 @@ class LearnedKernelMetric(KernelMetric):
     output_matrix_ : array of shape (m, m)
         B; at the optimum B = C'K C / (2 rho).
     dual_gap_ : float
-        The certificate: (objective - lower bound) / objective.
+        The certificate: objective - lower bound, relative to the objective or to what the map takes off that of the zero map,
+        lambda <Y, F> / 2, whichever is smaller. The map is then right to about its root.
     metric_factor_, metric_matrix_ : arrays of shape (m, m)
         The identity: distances are Euclidean in `map`. (The paper's A = B^2 belongs to the coordinates C'k(x).)
     output_penalty_, collocation_weight_ : float
         rho and gamma as used.
     prototypes_, classes_ : arrays, or None for real targets
+    target_scales_ : array of shape (n_targets,), or None for classes
+        Several real targets are divided by their standard deviations, these, so that none decides because of its unit; `map`
+        multiplies by them again.
     bandwidth_ : float or None
     n_samples_fit_ : int
         Samples learned from.
@@ -315,4 +322,4 @@ class LearnedKernelMetric(KernelMetric):
         return [*super()._weights(), as_used("output penalty", self.output_penalty, self.output_penalty_)]
 
     def _certificate(self) -> str:
-        return f"duality gap {self.dual_gap_:.1e}: the objective is not further from its minimum, relatively"
+        return f"duality gap {self.dual_gap_:.1e}: no better map exists but for this, relative to what this one gains"

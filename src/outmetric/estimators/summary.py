@@ -17,6 +17,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
+from outmetric.foundation import Array
+
 WIDTH = 120
 # How many names are told before the rest is left out, and how long one may be.
 NAMES, NAME = 6, 24
@@ -106,13 +108,15 @@ def listed(names: Iterable[Any], length: int = NAME) -> str:
     return ", ".join(texts if len(texts) <= NAMES else [*texts[: NAMES - 1], "…"])
 
 
-def data(n_samples: int, n_features: int | None, classes: Any) -> str:
-    """How much was learned from; ``classes`` is None for real targets, and empty for pairs."""
+def data(n_samples: int, n_features: int | None, classes: Any, target_scales: Array | None = None) -> str:
+    """How much was learned from; ``classes`` is None for real targets, and empty for pairs; ``target_scales`` were divided by."""
     parts = [f"{n_samples} samples"]
     if n_features is not None:
         parts.append(f"{n_features} features")
     if classes is None:
         parts.append("real targets")
+        if target_scales is not None and len(target_scales) > 1:
+            parts.append(f"each divided by its standard deviation ({listed(number(scale) for scale in target_scales)})")
     elif len(classes):
         parts.append(f"{len(classes)} classes ({listed(classes)})")
     return ", ".join(parts)

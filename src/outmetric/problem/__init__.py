@@ -17,7 +17,15 @@ from outmetric.problem.objective import (
 )
 from outmetric.problem.prototypes import simplex, spread
 from outmetric.problem.summary import ClassSummary, Summary, real_summary
-from outmetric.problem.targets import LARGEST_TARGET, Targets, class_targets, real_targets, target_components, target_rank
+from outmetric.problem.targets import (
+    LARGEST_TARGET,
+    Targets,
+    class_targets,
+    real_targets,
+    target_components,
+    target_rank,
+    target_scales,
+)
 
 __all__ = [
     "LARGEST_TARGET",
@@ -45,4 +53,5 @@ __all__ = [
     "spread",
     "target_components",
     "target_rank",
+    "target_scales",
 ]

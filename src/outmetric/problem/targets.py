@@ -22,12 +22,15 @@ class Targets:
         The targets Y.
     offset : array of shape (m,)
         Was taken off the user's targets (distances do not see it, and the models have no intercept); `map` adds it again.
+    scales : array of shape (q,) or None
+        What the user's real targets were divided by.
     classes, labels, prototypes : arrays or None
         For class targets: the distinct labels, the class index of each sample, and the target of each class.
     """
 
     values: Array
     offset: Array
+    scales: Array | None = None
     classes: Array | None = None
     labels: Array | None = None
     prototypes: Array | None = None
@@ -42,11 +45,13 @@ def class_targets(y: Array, n_components: int | None = None, prototypes: str | A
             "as an array of floats of shape (n_samples, n_targets)."
         )
     points = make_prototypes(len(classes), n_components, prototypes)
-    return Targets(points[labels], np.zeros(points.shape[1]), classes, labels, points)
+    return Targets(points[labels], np.zeros(points.shape[1]), None, classes, labels, points)
 
 
 def real_targets(y: Array, n_components: int | None = None) -> Targets:
-    """Real targets, centred; reduced to their leading principal coordinates, or padded by zeros, to ``n_components`` columns."""
+    """Real targets, centred, and in units of their standard deviations if there are several; reduced to their leading principal
+    coordinates, or padded by zeros, to ``n_components`` columns.
+    """
     values = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
     check_finite(values, "y")
     if np.abs(values).max(initial=0.0) > LARGEST_TARGET:
@@ -55,8 +60,18 @@ def real_targets(y: Array, n_components: int | None = None) -> Targets:
     centred = values - mean
     if not centred.any():
         raise ValueError("y is constant: there are no distances to learn. Provide targets that vary.")
+    scales = target_scales(np.sum(centred**2, axis=0), len(centred))
+    centred /= scales
     turn = target_components(centred.T @ centred, n_components)
-    return Targets(centred @ turn, mean @ turn)
+    return Targets(centred @ turn, (mean / scales) @ turn, scales)
+
+
+def target_scales(squares: Array, n_samples: int) -> Array:
+    """What several targets are divided by, so that none decides because of its unit; ``squares`` are the sums of each."""
+    if len(squares) == 1:
+        return np.ones(1)  # its unit changes nothing
+    deviations = np.sqrt(squares / n_samples)
+    return np.where(deviations > 0, deviations, 1.0)
 
 
 def target_components(squares: Array, n_components: int | None) -> Array:

@@ -12,7 +12,7 @@ import scipy.linalg
 
 from outmetric.foundation import Array
 from outmetric.kernels import Features
-from outmetric.problem import ClassSummary, Summary, real_summary, target_components
+from outmetric.problem import ClassSummary, Summary, real_summary, target_components, target_scales
 from outmetric.rows.moments import Block, gather
 
 
@@ -78,8 +78,8 @@ class Statistics:
         """For labelled rows, with a target for each class."""
         return ClassSummary.make(self.moments, self.features).with_prototypes(prototypes)
 
-    def with_targets(self, n_components: int | None) -> tuple[Summary, Array]:
-        """For real targets: centred and taken to their components; and the offset that was taken off. No rows are similar."""
+    def with_targets(self, n_components: int | None) -> tuple[Summary, Array, Array]:
+        """For real targets: centred, scaled and taken to their components; and offset and scales. No rows are similar."""
         (moments,) = self.moments
         assert self.shift is not None
         constant, q = self.features.width, len(self.shift)
@@ -89,9 +89,10 @@ class Statistics:
         centred = centre.T @ moments @ centre
         if not np.trace(centred[-q:, -q:]) > 0:
             raise ValueError("y is constant: there are no distances to learn. Provide targets that vary.")
-        turn = target_components(centred[-q:, -q:], n_components)
+        scales = target_scales(np.diagonal(centred)[-q:], self.n_rows)
+        turn = target_components(centred[-q:, -q:] / np.multiply.outer(scales, scales), n_components) / scales[:, None]
         expand = scipy.linalg.block_diag(np.eye(constant + 1), turn)
-        return real_summary(expand.T @ centred @ expand, self.features), (self.shift + mean) @ turn
+        return real_summary(expand.T @ centred @ expand, self.features), (self.shift + mean) @ turn, scales
 
 
 def _coded(blocks: Iterable[tuple[Any, Array]], codes: dict[Any, int], found: list[Array]) -> Iterator[Block]:

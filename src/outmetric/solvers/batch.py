@@ -21,7 +21,7 @@ from outmetric.problem import ClassSummary, Model, Similarity
 from outmetric.solvers.acceleration import Anderson
 from outmetric.solvers.solution import BLIND
 
-# The largest share of 1 that round-off may have in 1 + lambda w a.
+# The largest share that round-off may have: of 1 in 1 + lambda w a, and of D'W D.
 SOUND = 0.1
 # Iterations that the acceleration remembers.
 DEPTH = 4
@@ -115,8 +115,17 @@ class Decomposition:
             last_objective[active] = np.where(worse, np.inf, objective)
             accepted = model.take(active).admits(guesses) & ~worse
             learned[active] = np.where(accepted[:, None, None], guesses, plain)
-        strength = regression_weights * np.linalg.eigvalsh(model.output_weights(learned))[:, -1]
-        return Maps(*self._coordinates(self._gain(batch, model, learned)), converged, self.round_off * strength < SOUND)
+        return Maps(*self._coordinates(self._gain(batch, model, learned)), converged, self._are_sound(batch, model, learned))
+
+    def _are_sound(self, batch: _Batch, model: Model, learned: Array) -> Array:
+        weights = model.output_weights(learned)
+        sound = batch.regression_weights * self.round_off * np.linalg.eigvalsh(weights)[:, -1] < SOUND
+        if model.learns_output_matrix:
+            # B is made of D'W D, in which residuals that the kernel cannot see must not speak by round-off.
+            residual = batch.solve(weights)
+            noise = batch.regression_weights * self.round_off * np.sum(residual.coordinates**2, axis=(-2, -1))
+            sound &= noise < SOUND * np.trace(batch.energy(residual), axis1=-2, axis2=-1)
+        return np.asarray(sound)
 
     def _zero_maps(self, candidates: int, outputs: int) -> Maps:
         train, new = (np.zeros((candidates, len(rows), outputs)) for rows in (self.to_train, self.to_new))
