@@ -12,6 +12,7 @@ class PreciseProblem:
     """K, S, Y and the weights; everything below follows from C + P F A = lambda Y A with F = K C B."""
 
     def __init__(self, K, S, Y, gamma, lam):
+        self.given = S, Y, gamma, lam
         with mpmath.workdps(DIGITS):
             self.K, self.Y, self.lam = _matrix(K), _matrix(Y), mpmath.mpf(lam)
             similarity, n = _matrix(S), len(K)
@@ -22,6 +23,10 @@ class PreciseProblem:
             spectrum, self.V = mpmath.eigsy(self.R.T * self.K * self.R)
             self.spectrum = [max(value, mpmath.mpf(0)) for value in spectrum]
             self.wanted = self.V.T * (mpmath.inverse(self.R) * self.Y) * self.lam
+
+    def with_gram(self, K):
+        """The same with another kernel matrix."""
+        return PreciseProblem(K, *self.given)
 
     def coupled_norm(self, F):
         """sqrt(<F, P F>)."""
@@ -55,16 +60,22 @@ class PreciseProblem:
                     break
             return _array(self.outputs(self.residual(B), B))
 
-    def fixed(self, L, rho, epsilon):
-        """(F, relative gradient in L) of model 1 with a kernel k I, for this L."""
+    def outputs_for(self, L):
+        """F of model 1 with a kernel k I, for this L."""
+        with mpmath.workdps(DIGITS):
+            return _array(self._outputs_for(_matrix(L)))
+
+    def _outputs_for(self, L):
+        A = L.T * L
+        return self.outputs(self.residual(A), A)
+
+    def metric_gradient(self, L, rho, epsilon):
+        """L (M + epsilon I) + rho I of model 1 at the exact map for L, relative to rho I."""
         with mpmath.workdps(DIGITS):
             L, rho, epsilon = _matrix(L), mpmath.mpf(rho), mpmath.mpf(epsilon)
-            A = L.T * L
-            F = self.outputs(self.residual(A), A)
+            F, identity = self._outputs_for(L), mpmath.eye(L.rows)
             M = F.T * self.P * F - self.lam * (F.T * self.Y + self.Y.T * F) + self.lam * self.Y.T * self.Y
-            identity = mpmath.eye(L.rows)
-            gradient = L * (M + epsilon * identity) + rho * identity
-            return _array(F), float(mpmath.mnorm(gradient, "f") / (rho * mpmath.sqrt(L.rows)))
+            return float(mpmath.mnorm(L * (M + epsilon * identity) + rho * identity, "f") / (rho * mpmath.sqrt(L.rows)))
 
 
 def _matrix(values):

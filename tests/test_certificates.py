@@ -1,6 +1,7 @@
 """Does CONVERGED mean what it says? Random problems with extreme weights, through all solvers, beside maps in many digits.
 
-A relative optimality g promises a map that is right to about sqrt(g). `OUTMETRIC_PROBLEMS` sets how many problems are tried.
+A relative optimality g promises a map that is right to about sqrt(g), for the kernel matrix or one that differs by round-off.
+`OUTMETRIC_PROBLEMS` sets how many problems are tried.
 """
 
 import os
@@ -15,7 +16,7 @@ from outmetric import FixedKernelMetric, LearnedKernelMetric, Status
 COUNT = int(os.environ.get("OUTMETRIC_PROBLEMS", "40"))
 SOLVERS = ("spectral", "dense", "cg", "nystroem")
 # Relative optimality that round-off hides, and how much further than its root a map may be off.
-HIDDEN, SLACK = 1e-15, 4.0
+HIDDEN, SLACK = 1e-12, 4.0
 # The size of maps that are zero but for round-off.
 NOTHING = 1e-30
 
@@ -65,6 +66,12 @@ def all_fits(kind, K, y, S, settings):
             yield solver, model
 
 
+def rounded(K):
+    """K with the round-off of a sum of as many terms as it has rows."""
+    noise = np.random.default_rng(0).uniform(-1, 1, K.shape)
+    return K * (1 + len(K) * np.finfo(float).eps * (noise + noise.T))
+
+
 def precise(model, K, y, S, settings):
     labels = np.unique(y, return_inverse=True)[1] if S is None else None
     Y = (y - y.mean(axis=0)) / y.std(axis=0) if labels is None else model.prototypes_[labels]
@@ -77,15 +84,26 @@ def relative_error(problem, found, exact):
     return min(norm(found - exact) / (norm(exact) + NOTHING) for norm in (np.linalg.norm, problem.coupled_norm))
 
 
+def check(problem, found, optimality, exact_for, solver, K):
+    """``exact_for`` gives the exact outputs of a problem."""
+    exact = exact_for(problem)
+    error, allowed = relative_error(problem, found, exact), SLACK * np.sqrt(optimality + HIDDEN)
+
+    def sensitivity():
+        return relative_error(problem, exact_for(problem.with_gram(rounded(K))), exact)
+
+    assert error <= allowed or error <= allowed + 10 * sensitivity(), (solver, optimality)
+
+
 @pytest.mark.parametrize("seed", range(COUNT))
 def test_a_converged_fit_of_model_2_is_as_exact_as_its_gap_says(seed):
     K, y, S, settings, rng = random_problem(seed)
     settings["output_penalty"] = "auto" if rng.random() < 0.3 else 10 ** rng.uniform(-8, 12)
     for solver, model in all_fits(LearnedKernelMetric, K, y, S, settings):
+        penalty, start = model.output_penalty_, model.output_matrix_
+        found = K @ model.coefficients_ @ start
         problem = precise(model, K, y, S, settings)
-        exact = problem.learned(model.output_penalty_, model.output_matrix_)
-        error = relative_error(problem, K @ model.coefficients_ @ model.output_matrix_, exact)
-        assert error <= SLACK * np.sqrt(model.dual_gap_ + HIDDEN), (solver, model.dual_gap_)
+        check(problem, found, model.dual_gap_, lambda one, rho=penalty, B=start: one.learned(rho, B), solver, K)
 
 
 @pytest.mark.parametrize("seed", range(COUNT))
@@ -94,9 +112,9 @@ def test_a_converged_fit_of_model_1_is_as_exact_as_its_optimality_says(seed):
     settings["metric_penalty"] = "auto" if rng.random() < 0.5 else 10 ** rng.uniform(-4, 4)
     settings["metric_ridge"] = 10 ** rng.uniform(-6, 2)
     for solver, model in all_fits(FixedKernelMetric, K, y, S, settings):
+        L, rho, epsilon = model.metric_factor_, model.metric_penalty_, model.metric_ridge_
         problem = precise(model, K, y, S, settings)
-        exact, gradient = problem.fixed(model.metric_factor_, model.metric_penalty_, model.metric_ridge_)
         optimality = model.history_[-1].optimality
-        assert gradient <= 10 * optimality + 1e-7, (solver, optimality)
-        error = relative_error(problem, K @ model.coefficients_, exact)
-        assert error <= SLACK * np.sqrt(optimality + HIDDEN), (solver, optimality)
+        check(problem, K @ model.coefficients_, optimality, lambda one, L=L: one.outputs_for(L), solver, K)
+        # The gradient depends on the map, so it is not known better than that.
+        assert problem.metric_gradient(L, rho, epsilon) <= SLACK * np.sqrt(optimality + HIDDEN), (solver, optimality)
