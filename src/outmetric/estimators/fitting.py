@@ -158,7 +158,7 @@ def exact_problem(settings: Settings, points: Any, takes: Takes, y: Array, label
     """From checked points and targets."""
     points = own_copy(points, takes)
     targets, similarity = supervise(settings, y, labelled)
-    kernel = settings.kernel_for(targets.values.shape[1]).resolve(points, settings.generator())
+    kernel = settings.kernel_for(targets.values.shape[1]).resolve(points, settings.generator(), y)
     return Problem(points, takes, kernel, targets, similarity)
 
 

@@ -73,12 +73,20 @@ class ScalarKernel(ABC):
         return False
 
     @property
+    def supervised(self) -> bool:
+        """Whether `resolve` learns from targets as well."""
+        return False
+
+    @property
     def has_bandwidth(self) -> bool:
         """Whether it has an attribute ``bandwidth`` that counts."""
         return False
 
-    def resolve(self, X: Any, rng: np.random.Generator) -> ScalarKernel:
-        """The same kernel with everything that depends on the training points fixed."""
+    def resolve(self, X: Any, rng: np.random.Generator, y: Any = None) -> ScalarKernel:
+        """The same kernel with everything that depends on the training points, or is learned from them, fixed.
+
+        ``y`` are their labels or real targets, of shape (n,) or (n, q), for kernels that are ``supervised``.
+        """
         return self
 
     def gram(self, X: Any) -> Array:

@@ -50,7 +50,7 @@ class DistanceKernel(NamedKernel):
     def has_bandwidth(self) -> bool:
         return not self.given_gamma
 
-    def resolve(self, X: Any, rng: np.random.Generator) -> Self:
+    def resolve(self, X: Any, rng: np.random.Generator, y: Any = None) -> Self:
         """With the median distance of these training points in the place of the word "median"."""
         if self.given_gamma or not isinstance(self.bandwidth, str):
             return self

@@ -76,8 +76,8 @@ class MatrixKernel(ABC):
         return bool(self.scalars)
 
     @abstractmethod
-    def resolve(self, X: Any, rng: np.random.Generator) -> MatrixKernel:
-        """The same kernel with everything that depends on the training points fixed."""
+    def resolve(self, X: Any, rng: np.random.Generator, y: Any = None) -> MatrixKernel:
+        """The same kernel with everything that depends on the training points, or is learned from them and ``y``, fixed."""
 
     @abstractmethod
     def gram(self, X: Any, n_outputs: int, *, lazy: bool = False) -> GramOperator:
@@ -144,8 +144,8 @@ class Separable(MatrixKernel):
     def scalars(self) -> tuple[ScalarKernel, ...]:
         return (self.kernel,)
 
-    def resolve(self, X: Any, rng: np.random.Generator) -> Separable:
-        return Separable(self.kernel.resolve(X, rng), self.output_matrix)
+    def resolve(self, X: Any, rng: np.random.Generator, y: Any = None) -> Separable:
+        return Separable(self.kernel.resolve(X, rng, y), self.output_matrix)
 
     def gram(self, X: Any, n_outputs: int, *, lazy: bool = False) -> GramOperator:
         return operators.Kronecker(self.kernel.lazy_gram(X) if lazy else self.kernel.gram(X), self.output_matrix_of(n_outputs))
@@ -198,8 +198,8 @@ class Diagonal(MatrixKernel):
         for output, scalar in enumerate(self.kernels):
             yield scalar, coefficients * (np.arange(coefficients.shape[1]) == output)
 
-    def resolve(self, X: Any, rng: np.random.Generator) -> Diagonal:
-        return Diagonal([kernel.resolve(X, rng) for kernel in self.kernels])
+    def resolve(self, X: Any, rng: np.random.Generator, y: Any = None) -> Diagonal:
+        return Diagonal([kernel.resolve(X, rng, y) for kernel in self.kernels])
 
     def gram(self, X: Any, n_outputs: int, *, lazy: bool = False) -> GramOperator:
         return operators.BlockDiagonal(tuple(k.lazy_gram(X) if lazy else k.gram(X) for k in self.kernels))
@@ -256,8 +256,8 @@ class Sum(MatrixKernel):
         for part, weight in zip(self.kernels, self.weights or (), strict=True):
             yield from ((scalar, weight * weights) for scalar, weights in part.terms(coefficients))
 
-    def resolve(self, X: Any, rng: np.random.Generator) -> Sum:
-        return Sum([kernel.resolve(X, rng) for kernel in self.kernels], self.weights)
+    def resolve(self, X: Any, rng: np.random.Generator, y: Any = None) -> Sum:
+        return Sum([kernel.resolve(X, rng, y) for kernel in self.kernels], self.weights)
 
     def gram(self, X: Any, n_outputs: int, *, lazy: bool = False) -> GramOperator:
         return self._combine([kernel.gram(X, n_outputs, lazy=lazy) for kernel in self.kernels])
@@ -301,7 +301,7 @@ class Callable(MatrixKernel):
     def takes(self) -> Takes:
         return "objects"
 
-    def resolve(self, X: Any, rng: np.random.Generator) -> Callable:
+    def resolve(self, X: Any, rng: np.random.Generator, y: Any = None) -> Callable:
         return self
 
     def gram(self, X: Any, n_outputs: int, *, lazy: bool = False) -> GramOperator:
@@ -361,7 +361,7 @@ class Precomputed(MatrixKernel):
     def takes(self) -> Takes:
         return "row numbers"
 
-    def resolve(self, X: Any, rng: np.random.Generator) -> Precomputed:
+    def resolve(self, X: Any, rng: np.random.Generator, y: Any = None) -> Precomputed:
         return self
 
     def gram(self, X: Any, n_outputs: int, *, lazy: bool = False) -> GramOperator:

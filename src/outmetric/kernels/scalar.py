@@ -103,13 +103,17 @@ class Scalar(ScalarKernel):
         return self.kernel.given_by
 
     @property
+    def supervised(self) -> bool:
+        return self.kernel.supervised
+
+    @property
     def has_bandwidth(self) -> bool:
         return self.kernel.has_bandwidth
 
-    def resolve(self, X: Any, rng: np.random.Generator) -> ScalarKernel:
+    def resolve(self, X: Any, rng: np.random.Generator, y: Any = None) -> ScalarKernel:
         """The same kernel with ``bandwidth="median"`` replaced by the number for these training points."""
         kernel = self.kernel
-        resolved = kernel.resolve(X, rng)
+        resolved = kernel.resolve(X, rng, y)
         if resolved is kernel:
             return self
         return replace(self, bandwidth=resolved.settings["bandwidth"]) if resolved.has_bandwidth else resolved
