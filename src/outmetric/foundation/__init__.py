@@ -10,6 +10,7 @@ from outmetric.foundation.arrays import (
     objects,
     psd_tolerance,
     require_psd,
+    scaled_rows,
     stack,
     to_array,
 )
@@ -56,6 +57,7 @@ __all__ = [
     "psd_tolerance",
     "require_memory",
     "require_psd",
+    "scaled_rows",
     "stack",
     "storable",
     "to_array",

@@ -104,6 +104,11 @@ def psd_tolerance(dtype: np.dtype[Any]) -> float:
     return float(np.sqrt(np.finfo(dtype if dtype.kind == "f" else np.float64).eps))
 
 
+def scaled_rows(matrix: Any, factors: Array) -> Any:
+    """diag(factors) X for a dense or sparse X, of the same kind."""
+    return matrix.multiply(factors[:, None]).tocsr() if scipy.sparse.issparse(matrix) else factors[:, None] * matrix
+
+
 def _parts(size: int, block: int = 1024) -> list[slice]:
     return [slice(start, start + block) for start in range(0, size, block)]
 

@@ -2,12 +2,13 @@
 
 from outmetric.foundation import check_psd
 from outmetric.kernels import distances, pairwise  # noqa: F401  (enter their kernels into the registry)
-from outmetric.kernels.base import KERNELS, ScalarKernel, Takes, median_factor, register
+from outmetric.kernels.base import KERNELS, InputMetricKind, ScalarKernel, Takes, median_factor, register
 from outmetric.kernels.matrix import Callable, Diagonal, MatrixKernel, Precomputed, Separable, Sum
 from outmetric.kernels.nystroem import Features, Landmarks
 from outmetric.kernels.operators import BlockDiagonal, GramOperator, Kronecker, SampleGram, row_blocks
 from outmetric.kernels.scalar import Scalar, as_scalar
 from outmetric.kernels.strings import Spectrum, WeightedDegree
+from outmetric.kernels.transformed import Transformed
 
 __all__ = [
     "KERNELS",
@@ -16,6 +17,7 @@ __all__ = [
     "Diagonal",
     "Features",
     "GramOperator",
+    "InputMetricKind",
     "Kronecker",
     "Landmarks",
     "MatrixKernel",
@@ -27,6 +29,7 @@ __all__ = [
     "Spectrum",
     "Sum",
     "Takes",
+    "Transformed",
     "WeightedDegree",
     "as_scalar",
     "check_psd",

@@ -24,6 +24,9 @@ DIAGONAL_ROWS = 256
 # also sparse ones, any objects.
 Takes = Literal["kernel values", "row numbers", "arrays", "sparse", "objects"]
 
+# Metrics of the input space: a weight for each feature, or any Mahalanobis metric.
+InputMetricKind = Literal["diagonal", "full"]
+
 
 @storable(is_kernel=True)
 class ScalarKernel(ABC):
@@ -87,6 +90,22 @@ class ScalarKernel(ABC):
 
         ``y`` are their labels or real targets, of shape (n,) or (n, q), for kernels that are ``supervised``.
         """
+        return self
+
+    @property
+    def input_metrics(self) -> tuple[InputMetricKind, ...]:
+        """Which metrics of the input space can be learned from its gradients; none if it has no gradients."""
+        return ()
+
+    def gradients(self, X: Any, Z: Any, coefficients: Array) -> Array:
+        """The Jacobian at each x of f(x) = sum_j k(x, z_j) c_j, as an array of shape (n, m, d); C has the shape (p, m)."""
+        known = [name for name, kind in KERNELS.items() if kind.gradients is not ScalarKernel.gradients]
+        raise ValueError(
+            f"{self.title} has no gradients, from which an input metric could be learned; use one of {', '.join(known)}."
+        )
+
+    def relative(self, X: Any, rng: np.random.Generator) -> ScalarKernel:
+        """The same kernel with a bandwidth that follows the points: a number becomes a multiple of their typical distance."""
         return self
 
     def gram(self, X: Any) -> Array:

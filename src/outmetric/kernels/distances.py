@@ -1,20 +1,21 @@
-"""Kernels of differences of vectors, with a bandwidth: Gaussian, Laplacian, and a Gaussian in each feature."""
+"""Kernels of differences of vectors, with a bandwidth: Gaussian, exponentials of distances, and a Gaussian in each feature."""
 
 from __future__ import annotations
 
 import collections.abc
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse
-from scipy.spatial.distance import squareform
+from scipy.spatial.distance import cdist, squareform
 from sklearn.metrics.pairwise import euclidean_distances, laplacian_kernel, manhattan_distances, rbf_kernel
 from sklearn.utils.extmath import row_norms
 
-from outmetric.foundation import Array, n_points, to_array
-from outmetric.kernels.base import NamedKernel, Takes, median_factor, register
+from outmetric.foundation import Array, check_number, n_points, scaled_rows, to_array
+from outmetric.kernels.base import InputMetricKind, NamedKernel, Takes, median_factor, register
 
 # The largest exponent of a Gaussian that is computed in single precision.
 SINGLE_EXPONENT = 100.0
@@ -59,12 +60,16 @@ class DistanceKernel(NamedKernel):
             raise ValueError(f"bandwidth must be a positive number, 'median' or such as '0.5*median', not {self.bandwidth!r}.")
         return replace(self, bandwidth=factor * self.typical_distance(X, rng))
 
+    def relative(self, X: Any, rng: np.random.Generator) -> Self:
+        if self.given_gamma or isinstance(self.bandwidth, str):
+            return self
+        return replace(self, bandwidth=f"{float(self.bandwidth) / self.typical_distance(X, rng)!r}*median")
+
     def typical_distance(self, X: Any, rng: np.random.Generator) -> float:
         """The unit of bandwidths in medians."""
         return median_distance(X, self.distances, rng)
 
-    @staticmethod
-    def distances(X: Any) -> Array:
+    def distances(self, X: Any) -> Array:
         """All distances of a sample in the kernel's norm."""
         return _euclidean(X)
 
@@ -78,11 +83,37 @@ class DistanceKernel(NamedKernel):
         return np.ones(n_points(X))
 
 
+class EuclideanKernel(DistanceKernel):
+    """A function of the Euclidean distance, whose gradient is - slope(x, z) (x - z)."""
+
+    @property
+    def input_metrics(self) -> tuple[InputMetricKind, ...]:
+        return ("diagonal", "full")
+
+    @abstractmethod
+    def slopes(self, X: Any, Z: Any) -> Array:
+        """- k'(distance) / distance for all pairs, 0 where points coincide."""
+
+    def gradients(self, X: Any, Z: Any, coefficients: Array) -> Array:
+        slopes = self.slopes(X, Z)
+        if not scipy.sparse.issparse(X) and not scipy.sparse.issparse(Z):
+            origin = midst(Z)
+            X, Z = X - origin, Z - origin
+        # For one output: sum_j s_ij c_j (z_j - x_i) = [S diag(c) Z]_i - [S c]_i x_i.
+        columns = [
+            to_array(slopes @ scaled_rows(Z, weights)) - to_array(scaled_rows(X, slopes @ weights)) for weights in coefficients.T
+        ]
+        return np.stack(columns, axis=1)
+
+
 @dataclass(frozen=True, eq=False)
-class Gaussian(DistanceKernel):
+class Gaussian(EuclideanKernel):
     """exp(-|x - x'|_2^2 / (2 bandwidth^2))."""
 
     word = "rbf"
+
+    def slopes(self, X: Any, Z: Any) -> Array:
+        return 2 * self.rate(X.shape[1]) * self.values(X, Z)
 
     def values(self, X: Any, Z: Any) -> Array:
         rate, other = self.rate(X.shape[1]), None if X is Z else Z
@@ -103,13 +134,43 @@ class Gaussian(DistanceKernel):
 
 
 @dataclass(frozen=True, eq=False)
+class Exponential(EuclideanKernel):
+    """exp(-|x - x'|_2 / bandwidth), the Laplacian of the Euclidean norm."""
+
+    word = "exponential"
+
+    def rate(self, n_features: int) -> float:
+        return super().rate(n_features) if self.given_gamma else 1 / float(self.bandwidth)
+
+    def values(self, X: Any, Z: Any) -> Array:
+        values = _distances(X, Z)
+        values *= -self.rate(X.shape[1])
+        return np.asarray(np.exp(values, out=values))
+
+    def slopes(self, X: Any, Z: Any) -> Array:
+        distances, rate = _distances(X, Z), self.rate(X.shape[1])
+        return _divided(rate * np.exp(-rate * distances), distances)
+
+    def to_onnx(self, values: Any, weights: Array) -> str:
+        graph, rate = values.graph, self.rate(values.points.shape[1])
+        return str(graph("MatMul", graph("Exp", graph("Mul", graph("Sqrt", values.squares), -rate)), weights))
+
+
+@dataclass(frozen=True, eq=False)
 class Laplacian(DistanceKernel):
     """exp(-|x - x'|_1 / bandwidth)."""
 
     word = "laplacian"
 
-    @staticmethod
-    def distances(X: Any) -> Array:
+    @property
+    def input_metrics(self) -> tuple[InputMetricKind, ...]:
+        return ("diagonal",)
+
+    def gradients(self, X: Any, Z: Any, coefficients: Array) -> Array:
+        slopes = self.rate(X.shape[1]) * self.values(X, Z)
+        return by_feature(X, Z, lambda difference: -(np.sign(difference) * slopes) @ coefficients)
+
+    def distances(self, X: Any) -> Array:
         return np.asarray(manhattan_distances(X))
 
     def rate(self, n_features: int) -> float:
@@ -124,10 +185,92 @@ class Laplacian(DistanceKernel):
 
 
 @dataclass(frozen=True, eq=False)
+class PowerExponential(DistanceKernel):
+    """exp(-(|x - x'|_p / bandwidth)^power), positive definite for 0 < power <= p <= 2 (Schoenberg 1938).
+
+    Parameters
+    ----------
+    p : float
+        Of the norm, from 1 to 2.
+    power : float
+        Above 0, and at most p.
+    """
+
+    p: float = 2.0
+    power: float = 1.0
+    word = "power_exponential"
+    parameters: ClassVar[tuple[str, ...] | None] = ("p", "power")
+
+    def __post_init__(self) -> None:
+        check_number("p", self.p, positive=True)
+        check_number("power", self.power, positive=True)
+        if not 1 <= self.p <= 2 or self.power > self.p:
+            raise ValueError(
+                f"exp(-(|x - x'|_p / bandwidth)^power) is a kernel for 1 <= p <= 2 and 0 < power <= p, not for p={self.p} and "
+                f"power={self.power}."
+            )
+
+    @property
+    def takes(self) -> Takes:
+        return "arrays"
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        return {"bandwidth": self.bandwidth, "p": self.p, "power": self.power}
+
+    @property
+    def input_metrics(self) -> tuple[InputMetricKind, ...]:
+        return ("diagonal", "full") if self.p == 2 else ("diagonal",)
+
+    def distances(self, X: Any) -> Array:
+        return self._distances(X, X)
+
+    def _distances(self, X: Any, Z: Any) -> Array:
+        return _distances(X, Z) if self.p == 2 else np.asarray(cdist(X, Z, "minkowski", p=self.p))
+
+    def values(self, X: Any, Z: Any) -> Array:
+        return np.asarray(np.exp(-((self._distances(X, Z) / float(self.bandwidth)) ** self.power)), dtype=np.result_type(X, Z))
+
+    def gradients(self, X: Any, Z: Any, coefficients: Array) -> Array:
+        # With u = (distance / bandwidth)^power: dk/dx_f = - power u exp(-u) sign(x_f - z_f) |x_f - z_f|^(p-1) / distance^p.
+        distances = self._distances(X, Z)
+        powers = (distances / float(self.bandwidth)) ** self.power
+        slopes = _divided(self.power * powers * np.exp(-powers), distances, self.p)
+
+        def derivative(difference: Array) -> Array:
+            return -(np.sign(difference) * np.abs(difference) ** (self.p - 1) * slopes) @ coefficients
+
+        return by_feature(X, Z, derivative)
+
+    def to_onnx(self, values: Any, weights: Array) -> str:
+        if self.p not in (1, 2):
+            raise ValueError(f"the kernel {self.word!r} with p={self.p} cannot become an ONNX graph; use p=1 or p=2.")
+        graph = values.graph
+        distances = values.manhattan if self.p == 1 else graph("Sqrt", values.squares)
+        powers = graph("Pow", graph("Mul", distances, 1 / float(self.bandwidth)), float(self.power))
+        return str(graph("MatMul", graph("Exp", graph("Neg", powers)), weights))
+
+
+@dataclass(frozen=True, eq=False)
 class Additive(DistanceKernel):
     """The mean over features of exp(-(x_j - x'_j)^2 / (2 bandwidth^2)); medians are those of a single feature."""
 
     word = "additive"
+
+    @property
+    def input_metrics(self) -> tuple[InputMetricKind, ...]:
+        return ("diagonal",)
+
+    def gradients(self, X: Any, Z: Any, coefficients: Array) -> Array:
+        rate = 0.5 / self._width(X.shape[1]) ** 2
+
+        def derivative(difference: Array) -> Array:
+            return np.asarray((-2 * rate / X.shape[1] * difference * np.exp(-rate * difference**2)) @ coefficients)
+
+        return by_feature(X, Z, derivative)
+
+    def _width(self, n_features: int) -> float:
+        return float(1 / np.sqrt(2 * self.rate(n_features))) if self.given_gamma else float(self.bandwidth)
 
     @property
     def takes(self) -> Takes:
@@ -137,7 +280,7 @@ class Additive(DistanceKernel):
         return float(super().typical_distance(X, rng) / np.sqrt(X.shape[1]))
 
     def values(self, X: Any, Z: Any) -> Array:
-        width = 1 / np.sqrt(2 * self.rate(X.shape[1])) if self.given_gamma else float(self.bandwidth)
+        width = self._width(X.shape[1])
         total = np.zeros((len(X), len(Z)), dtype=np.result_type(X, Z))
         for x, z in zip(X.T, Z.T, strict=True):
             total += np.exp(-0.5 * (np.subtract.outer(x, z) / width) ** 2)
@@ -196,10 +339,38 @@ def median_distance(X: Any, distances: collections.abc.Callable[[Any], Array], r
 def _euclidean(X: Any) -> Array:
     X = X if scipy.sparse.issparse(X) else X - midst(X)
     distances = euclidean_distances(X, squared=True)
-    # Computed by |x|^2 - 2 x'z + |z|^2, squared distances are wrong by a few units of round-off of these terms.
     norms = row_norms(X, squared=True)
-    distances[distances <= 1e-14 * np.add.outer(norms, norms)] = 0
+    distances[distances <= _round_off(np.float64) * np.add.outer(norms, norms)] = 0
     return np.asarray(np.sqrt(distances, out=distances))
+
+
+def _distances(X: Any, Z: Any) -> Array:
+    """Euclidean distances between two samples; those that are round-off beside the points are zero."""
+    if X is Z:
+        return _euclidean(X)
+    if not scipy.sparse.issparse(X) and not scipy.sparse.issparse(Z):
+        origin = midst(Z)
+        X, Z = X - origin, Z - origin
+    squares = euclidean_distances(X, Z, squared=True)
+    squares[squares <= _round_off(squares.dtype) * np.add.outer(row_norms(X, squared=True), row_norms(Z, squared=True))] = 0
+    return np.asarray(np.sqrt(squares, out=squares))
+
+
+def _round_off(dtype: Any) -> float:
+    """Of squared distances, computed by |x|^2 - 2 x'z + |z|^2, relative to these terms."""
+    return float(50 * np.finfo(dtype).eps)
+
+
+def _divided(slopes: Array, distances: Array, power: float = 1.0) -> Array:
+    """Slopes / distances^power, 0 where points coincide: their gradients have no direction there."""
+    apart = distances > 0
+    return np.divide(slopes, distances**power, out=np.zeros_like(slopes), where=apart)
+
+
+def by_feature(X: Any, Z: Any, derivative: collections.abc.Callable[[Array], Array]) -> Array:
+    """Jacobians of shape (n, m, d) from a function that takes differences in one feature, (n, p), to its derivatives, (n, m)."""
+    X, Z = to_array(X), to_array(Z)
+    return np.stack([derivative(np.subtract.outer(x, z)) for x, z in zip(X.T, Z.T, strict=True)], axis=2)
 
 
 def midst(X: Array) -> Array:
@@ -207,5 +378,5 @@ def midst(X: Array) -> Array:
     return np.asarray(np.median(X[:: max(1, len(X) // 1000)], axis=0))
 
 
-for kernel in (Gaussian, Laplacian, Additive):
+for kernel in (Gaussian, Exponential, Laplacian, PowerExponential, Additive):
     register(kernel.word, kernel)

@@ -79,6 +79,10 @@ class MatrixKernel(ABC):
     def resolve(self, X: Any, rng: np.random.Generator, y: Any = None) -> MatrixKernel:
         """The same kernel with everything that depends on the training points, or is learned from them and ``y``, fixed."""
 
+    def with_scalars(self, change: collections.abc.Callable[[ScalarKernel], ScalarKernel]) -> MatrixKernel:
+        """The same kernel with others in the place of its scalar kernels."""
+        raise ValueError(f"a matrix kernel of type {type(self).__name__} is not made of scalar kernels, which could be changed.")
+
     @abstractmethod
     def gram(self, X: Any, n_outputs: int, *, lazy: bool = False) -> GramOperator:
         """The Gram operator of the training points; ``lazy``: evaluated at every product instead of held, where possible."""
@@ -147,6 +151,9 @@ class Separable(MatrixKernel):
     def resolve(self, X: Any, rng: np.random.Generator, y: Any = None) -> Separable:
         return Separable(self.kernel.resolve(X, rng, y), self.output_matrix)
 
+    def with_scalars(self, change: collections.abc.Callable[[ScalarKernel], ScalarKernel]) -> Separable:
+        return Separable(change(self.kernel), self.output_matrix)
+
     def gram(self, X: Any, n_outputs: int, *, lazy: bool = False) -> GramOperator:
         return operators.Kronecker(self.kernel.lazy_gram(X) if lazy else self.kernel.gram(X), self.output_matrix_of(n_outputs))
 
@@ -200,6 +207,9 @@ class Diagonal(MatrixKernel):
 
     def resolve(self, X: Any, rng: np.random.Generator, y: Any = None) -> Diagonal:
         return Diagonal([kernel.resolve(X, rng, y) for kernel in self.kernels])
+
+    def with_scalars(self, change: collections.abc.Callable[[ScalarKernel], ScalarKernel]) -> Diagonal:
+        return Diagonal([change(kernel) for kernel in self.kernels])
 
     def gram(self, X: Any, n_outputs: int, *, lazy: bool = False) -> GramOperator:
         return operators.BlockDiagonal(tuple(k.lazy_gram(X) if lazy else k.gram(X) for k in self.kernels))
@@ -258,6 +268,9 @@ class Sum(MatrixKernel):
 
     def resolve(self, X: Any, rng: np.random.Generator, y: Any = None) -> Sum:
         return Sum([kernel.resolve(X, rng, y) for kernel in self.kernels], self.weights)
+
+    def with_scalars(self, change: collections.abc.Callable[[ScalarKernel], ScalarKernel]) -> Sum:
+        return Sum([kernel.with_scalars(change) for kernel in self.kernels], self.weights)
 
     def gram(self, X: Any, n_outputs: int, *, lazy: bool = False) -> GramOperator:
         return self._combine([kernel.gram(X, n_outputs, lazy=lazy) for kernel in self.kernels])

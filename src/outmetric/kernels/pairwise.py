@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.preprocessing import normalize
 
-from outmetric.foundation import Array, n_points, to_array
-from outmetric.kernels.base import NamedKernel, ScalarKernel, Takes, register
+from outmetric.foundation import Array, n_points, scaled_rows, to_array
+from outmetric.kernels.base import InputMetricKind, NamedKernel, ScalarKernel, Takes, register
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +38,13 @@ class Linear(PairwiseKernel):
 
     word = "linear"
 
+    @property
+    def input_metrics(self) -> tuple[InputMetricKind, ...]:
+        return ("diagonal", "full")
+
+    def gradients(self, X: Any, Z: Any, coefficients: Array) -> Array:
+        return np.broadcast_to((Z.T @ coefficients).T, (n_points(X), coefficients.shape[1], Z.shape[1]))
+
     def to_onnx(self, values: Any, weights: Array) -> str:
         return str(values.graph("MatMul", values.products(values.points), weights))
 
@@ -61,6 +68,21 @@ class Polynomial(PairwiseKernel):
     word = "polynomial"
     parameters: ClassVar[tuple[str, ...] | None] = ("degree", "gamma", "coef0")
 
+    @property
+    def input_metrics(self) -> tuple[InputMetricKind, ...]:
+        return ("diagonal", "full")
+
+    def gradients(self, X: Any, Z: Any, coefficients: Array) -> Array:
+        slope = self._slope(X, Z)
+        columns = [slope @ scaled_rows(Z, weights) for weights in coefficients.T]
+        return np.stack([to_array(column) for column in columns], axis=1)
+
+    def _slope(self, X: Any, Z: Any) -> Array:
+        """The derivative of k by x'z."""
+        gamma, degree = self.params.get("gamma"), self.params.get("degree", 3)
+        gamma = 1 / X.shape[1] if gamma is None else gamma
+        return np.asarray(degree * gamma * (gamma * to_array(X @ Z.T) + self.params.get("coef0", 1)) ** (degree - 1))
+
     def to_onnx(self, values: Any, weights: Array) -> str:
         degree = float(self.params.get("degree", 3))
         return str(values.graph("MatMul", values.graph("Pow", self._shifted(values), degree), weights))
@@ -82,6 +104,10 @@ class Sigmoid(Polynomial):
 
     word = "sigmoid"
     parameters: ClassVar[tuple[str, ...] | None] = ("gamma", "coef0")
+
+    def _slope(self, X: Any, Z: Any) -> Array:
+        gamma = self.params.get("gamma")
+        return np.asarray((1 / X.shape[1] if gamma is None else gamma) * (1 - self.values(X, Z) ** 2))
 
     def to_onnx(self, values: Any, weights: Array) -> str:
         return str(values.graph("MatMul", values.graph("Tanh", self._shifted(values)), weights))

@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 
 from outmetric.foundation import Array, check_finite, check_number, n_points, psd_tolerance, storable
-from outmetric.kernels.base import KERNELS, ScalarKernel, Takes, median_factor, register
+from outmetric.kernels.base import KERNELS, InputMetricKind, ScalarKernel, Takes, median_factor, register
 from outmetric.kernels.operators import SampleGram
 
 
@@ -29,7 +29,8 @@ class Scalar(ScalarKernel):
         returns a number; a Gaussian-process kernel of scikit-learn; or "precomputed": the data are then kernel values, as in
         scikit-learn's estimators ((n, n_train) arrays).
     bandwidth : float or "median"
-        For "rbf", exp(-|x - x'|_2^2 / (2 bandwidth^2)), "laplacian", exp(-|x - x'|_1 / bandwidth), and "additive", the mean over
+        For "rbf", exp(-|x - x'|_2^2 / (2 bandwidth^2)), "laplacian", exp(-|x - x'|_1 / bandwidth), "exponential",
+        exp(-|x - x'|_2 / bandwidth), "power_exponential", exp(-(|x - x'|_p / bandwidth)^power), and "additive", the mean over
         features of exp(-(x_j - x'_j)^2 / (2 bandwidth^2)); other kernels ignore it. "median" is the median distance between
         distinct training points ("additive": divided by the root of the number of features); "0.5*median" is a multiple of it.
     params : mapping, optional
@@ -105,6 +106,18 @@ class Scalar(ScalarKernel):
     @property
     def supervised(self) -> bool:
         return self.kernel.supervised
+
+    @property
+    def input_metrics(self) -> tuple[InputMetricKind, ...]:
+        return self.kernel.input_metrics
+
+    def gradients(self, X: Any, Z: Any, coefficients: Array) -> Array:
+        return self.kernel.gradients(X, Z, coefficients)
+
+    def relative(self, X: Any, rng: np.random.Generator) -> ScalarKernel:
+        kernel = self.kernel
+        relative = kernel.relative(X, rng)
+        return self if relative is kernel else replace(self, bandwidth=relative.settings["bandwidth"])
 
     @property
     def has_bandwidth(self) -> bool:
