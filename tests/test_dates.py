@@ -15,7 +15,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import QuantileTransformer, StandardScaler
 
 import outmetric
 from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricClassifier, MetricSearchCV
@@ -298,6 +298,15 @@ def test_onnx_of_a_pipeline(X):
     session = onnxruntime.InferenceSession(to_onnx(pipeline, X).SerializeToString())
     (found,) = session.run(None, {"X": seconds(CLOCKS)})
     np.testing.assert_allclose(found, pipeline.transform(dates), atol=1e-9)
+
+
+def test_onnx_at_the_steps_of_quantiles():
+    """All Mondays have the same sine, where the quantiles are a step: its last bit must not matter."""
+    days = np.arange("2024-01-01", "2024-07-01", dtype="M8[D]")[:, None]
+    pipeline = make_pipeline(DateParts(), QuantileTransformer(n_quantiles=50)).fit(days)
+    session = onnxruntime.InferenceSession(to_onnx(pipeline, days).SerializeToString())
+    (found,) = session.run(None, {"X": days.astype("M8[s]").astype(np.float64)})
+    np.testing.assert_allclose(found, pipeline.transform(days), atol=1e-9)
 
 
 def test_onnx_of_a_model_of_a_table():

@@ -21,6 +21,9 @@ CYCLES = {"year": 366.0, "month": 31.0, "week": 7.0, "day": 1.0}
 LEAST_ROUND = 0.5
 # Of a cycle; what varies less is round-off.
 LEAST_CHANGE = 1e-9
+# Sines are rounded to multiples of 1 / this: quantiles are steps where many dates have the same, as Mondays have, and what another
+# machine or ONNX computes may differ in the last bit.
+GRID = 2.0**30
 
 
 def places_in_cycles(seconds: Any, floor: Callable[[Any], Any]) -> list[Any]:
@@ -78,7 +81,10 @@ def _to_onnx(graph: Any, model: DateParts, variables: Sequence[Any]) -> str:
         cycles = places_in_cycles(_Node(graph, filled), lambda node: _Node(graph, graph("Floor", node.name)))
         for kept, cycle in zip(model.cycles_[place], cycles, strict=True):
             angles = [graph("Mul", cycle.name, 2 * np.pi), graph("Add", graph("Mul", cycle.name, 2 * np.pi), np.pi / 2)]
-            parts += [graph("Where", missing, 0.0, graph("Sin", angle)) for angle in angles] if kept else []
+            waves = (
+                [graph("Div", graph("Round", graph("Mul", graph("Sin", angle), GRID)), GRID) for angle in angles] if kept else []
+            )
+            parts += [graph("Where", missing, 0.0, wave) for wave in waves]
         return parts + ([graph.double(missing)] if model.gaps_[place] else [])
 
     return str(graph.beside([part for place in range(model.n_features_in_) for part in column(place)]))
@@ -198,7 +204,7 @@ class DateParts(TransformerMixin, BaseEstimator):
         parts = [days]
         for kept, cycle in zip(self.cycles_[place], places_in_cycles(filled, np.floor), strict=True):
             angles = [2 * np.pi * cycle, 2 * np.pi * cycle + np.pi / 2]
-            parts += [np.where(given, np.sin(angle), 0.0) for angle in angles] if kept else []
+            parts += [np.where(given, np.round(np.sin(angle) * GRID) / GRID, 0.0) for angle in angles] if kept else []
         return np.stack([*parts, ~given] if self.gaps_[place] else parts, axis=1).astype(np.float64)
 
     def _name(self, place: int) -> str:
