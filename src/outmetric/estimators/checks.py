@@ -35,7 +35,7 @@ def check_points(estimator: Any, X: Any, takes: Takes, *, fitting: bool, at_leas
             estimator,
             X,
             reset=fitting,
-            accept_sparse="csr" if takes == "sparse" else False,
+            accept_sparse="csr" if takes in ("sparse", "kernel values") else False,
             dtype=[np.float64, np.float32],
             ensure_min_samples=at_least,
         )
