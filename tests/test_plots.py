@@ -253,11 +253,17 @@ def test_maps_by_real_values(waves, plane, y):
     np.testing.assert_allclose(line.collections[0].get_offsets()[:, 1], np.ravel(y))
 
 
-@pytest.mark.parametrize("y", [[None, "u", "v"] * 15, [np.nan, 0.5, 1.5] * 15])
-def test_points_whose_value_is_missing_are_grey(waves, plane, y):
-    ax = plots.output_map(plane, waves[0], y)
+def test_points_whose_label_is_missing_are_grey(waves, plane):
+    ax = plots.output_map(plane, waves[0], [None, "u", "v"] * 15)
     np.testing.assert_allclose(grey(ax), plane.transform(waves[0][::3]))
-    assert sum(len(marks.get_offsets()) for marks in ax.collections) == 45
+    assert legend(ax) == ["u", "v"]
+
+
+def test_points_whose_value_is_missing_are_hollow(waves, plane):
+    hollow, marks = plots.output_map(plane, waves[0], [np.nan, 0.5, 1.5] * 15).collections
+    assert len(hollow.get_facecolor()) == 0
+    np.testing.assert_allclose(hollow.get_offsets(), plane.transform(waves[0][::3]))
+    np.testing.assert_allclose(marks.get_array(), [0.5, 1.5] * 15)
 
 
 def test_maps_that_cannot_be_drawn(waves, plane):

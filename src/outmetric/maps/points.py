@@ -60,7 +60,7 @@ def output_map(
     y : array of shape (n,), optional
         What to colour by: the classes or targets of the model, other labels, or other real values. Numbers that are not whole, and
         a column of floats of shape (n, 1), are real values, as is every number where the model was fitted on real targets. A point
-        whose value is missing is grey. Default: all points are grey.
+        whose value is missing is grey, or hollow among real values. Default: all points are grey.
     X_train, y_train : data and labels or values, optional
         Drawn behind, small and pale.
     legend : bool
@@ -233,7 +233,8 @@ def _draw_values(layers: Sequence[Layer], title: str, legend: bool, ax: Any) -> 
         if layer.values is None:
             below = every.min() - 0.1 * np.ptp(every)
             places = layer.coordinates if n_components > 1 else np.insert(layer.coordinates, 1, below, axis=1)
-            ax.scatter(*places.T, **layer.style, **GREY)
+            # Hollow, since the middle of the colours is grey as well.
+            ax.scatter(*places.T, **{**layer.style, "linewidths": 0.8}, facecolors="none", edgecolors=GREY["color"])
             continue
         places = layer.coordinates if n_components > 1 else np.column_stack([layer.coordinates, layer.values])
         drawn = ax.scatter(*places.T, c=layer.values, cmap=SEQUENTIAL, vmin=every.min(), vmax=every.max(), **layer.style)
