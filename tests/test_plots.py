@@ -5,6 +5,7 @@ from dataclasses import replace
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.colors import to_hex, to_rgb
 from scipy.spatial.distance import cdist
@@ -16,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricClassifier, MetricSearchCV, plots
 from outmetric.baselines import ITML, LMNN
 from outmetric.datasets import make_waveform
-from outmetric.maps.canvas import HATCHES, look
+from outmetric.maps.canvas import COLOURS, HATCHES, look
 
 mpl.use("Agg")
 
@@ -201,6 +202,70 @@ def test_the_regions_of_a_classifier_are_those_of_its_best_map(models, waves):
     check_regions(ax, models["classifier"].transform(X_train), np.searchsorted(["a", "b", "c"], y_train), best.n_neighbors)
 
 
+GREY = to_hex("0.45")
+
+
+def grey(ax):
+    return np.concatenate(places(ax)[GREY])
+
+
+@pytest.mark.filterwarnings("ignore:n_components=3")
+@pytest.mark.parametrize("n_components", [1, 2, 3])
+def test_maps_without_labels_are_grey(waves, n_components):
+    X, y = waves[:2]
+    model = LearnedKernelMetric(n_components).fit(X, y)
+    ax = plots.output_map(model, X)
+    np.testing.assert_allclose(grey(ax)[:, :n_components], model.transform(X))
+    assert set(places(ax)) == {GREY, *(colour for colour in COLOURS[:3])}  # the targets of the classes have colours
+    real = LearnedKernelMetric(1).fit(X, X[:, :1])
+    assert set(places(plots.output_map(real, X))) == {GREY}
+
+
+def test_new_points_without_labels_over_training_points_with_labels(waves, plane):
+    X_train, y_train, X, _ = waves
+    ax = plots.output_map(plane, X, X_train=X_train, y_train=y_train)
+    np.testing.assert_allclose(grey(ax), plane.transform(X))
+    np.testing.assert_allclose(places(ax)[COLOURS[0]][0], plane.transform(X_train[y_train == "a"]))
+    assert legend(ax) == ["a", "b", "c"]
+
+
+def test_maps_by_labels_that_are_not_the_models(waves, plane):
+    X, y = waves[:2]
+    other = np.where(X[:, 0] > 0, "up", "down")
+    ax = plots.output_map(plane, X, pd.Series(other, name="side"))
+    assert legend(ax) == ["down", "up"]
+    assert ax.get_legend().get_title().get_text() == "side"
+    np.testing.assert_allclose(np.concatenate(places(ax)[COLOURS[1]]), plane.transform(X[other == "up"]))
+    assert set(places(ax)) == set(COLOURS[:2])  # without the targets of classes that are not drawn
+    more = plots.output_map(plane, X, np.where(np.arange(45) < 5, "z", y))
+    assert legend(more) == ["a", "b", "c", "z"]
+    assert legend(plots.output_map(LearnedKernelMetric(2).fit(X, X[:, :2]), X, y)) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("y", [np.linspace(-2.5, 3, 45), np.arange(45.0)[:, None], pd.Series(np.linspace(0.5, 3, 45), name="age")])
+def test_maps_by_real_values(waves, plane, y):
+    ax = plots.output_map(plane, waves[0], y)
+    (marks,) = ax.collections
+    np.testing.assert_allclose(marks.get_array(), np.ravel(y))
+    bar = ax.figure.axes[1]
+    assert bar.get_ylabel() == getattr(y, "name", "value")
+    line = plots.output_map(LearnedKernelMetric(1).fit(*waves[:2]), waves[0], y)
+    np.testing.assert_allclose(line.collections[0].get_offsets()[:, 1], np.ravel(y))
+
+
+def test_points_whose_label_is_missing_are_grey(waves, plane):
+    ax = plots.output_map(plane, waves[0], [None, "u", "v"] * 15)
+    np.testing.assert_allclose(grey(ax), plane.transform(waves[0][::3]))
+    assert legend(ax) == ["u", "v"]
+
+
+def test_points_whose_value_is_missing_are_hollow(waves, plane):
+    hollow, marks = plots.output_map(plane, waves[0], [np.nan, 0.5, 1.5] * 15).collections
+    assert len(hollow.get_facecolor()) == 0
+    np.testing.assert_allclose(hollow.get_offsets(), plane.transform(waves[0][::3]))
+    np.testing.assert_allclose(marks.get_array(), [0.5, 1.5] * 15)
+
+
 def test_maps_that_cannot_be_drawn(waves, plane):
     X, y = waves[:2]
     many = LearnedKernelMetric().fit(X, np.arange(45) % 5)
@@ -216,7 +281,9 @@ def test_maps_that_cannot_be_drawn(waves, plane):
     with pytest.raises(ValueError, match="real targets"):
         plots.decision_map(real, X, X[:, 0])
     with pytest.raises(ValueError, match=r"does not know: \['d'\]"):
-        plots.output_map(plane, X, np.full(45, "d"))
+        plots.decision_map(plane, X, np.full(45, "d"))
+    with pytest.raises(ValueError, match="one of y and y_train holds labels and the other real values"):
+        plots.output_map(plane, X, X[:, 0], X_train=X, y_train=y)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         plots.output_map(plane, X, y[:-1])
     with pytest.raises(TypeError, match="StandardScaler is, or holds, no metric"):

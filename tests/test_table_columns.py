@@ -43,6 +43,20 @@ USED = {
     "whole categories": (pd.Categorical([1, 2] * (N // 2)), "category"),
     "few numbers and a text": ((["0", "1", "2", "3+"] * N)[:N], "category"),
     "mixed": (["a", 1] * (N // 2), "category"),
+    "dates": (pd.date_range("2020", periods=N), "date"),
+    "dates with a time zone": (pd.date_range("2020", periods=N, tz="Europe/Berlin"), "date"),
+    "dates with gaps": ([pd.Timestamp("2020-01-01"), None] * (N // 2), "date"),
+    "days": ([datetime.date(2020, 1, 1)] * N, "date"),
+    "days and times": ([datetime.date(2020, 1, 1), datetime.datetime(2020, 1, 2, 3)] * (N // 2), "date"),
+    "dates in text": (["2020-01-01", "2020-02-01T12:00"] * (N // 2), "date"),
+    "dates in text with offsets": (
+        ["2020-01-01 12:00:00+01:00", "2020-07-01 12:00+0200", None, "2020-01-01 12:00 UTC"] * (N // 4),
+        "date",
+    ),
+    "dates as categories": (pd.Categorical(pd.date_range("2020", periods=2).repeat(N // 2)), "date"),
+    "dates of Arrow": (pd.array([datetime.date(2020, 1, 1), None] * (N // 2), dtype=pd.ArrowDtype(pa.date32())), "date"),
+    "parts like dates": (["1234-56-78", "1234-99-01"] * (N // 2), "category"),
+    "a date and words": (["2020-01-01", "soon", "later", "never"] * (N // 4), "category"),
     "half are different": ([f"w{k // 2}" for k in range(N)], "category"),
 }
 
@@ -55,12 +69,16 @@ def test_columns_that_are_used(case):
 
 
 REFUSED = {
-    "dates": (pd.date_range("2020", periods=N), "'extra' holds dates or times"),
-    "days": ([datetime.date(2020, 1, 1)] * N, "'extra' holds dates or times"),
-    "durations": (pd.to_timedelta(range(N), unit="s"), "'extra' holds dates or times"),
-    "periods": (pd.period_range("2020", periods=N, freq="D"), "'extra' holds dates or times"),
-    "dates in text": (["2020-01-01", "2020-02-01T12:00"] * (N // 2), "'extra' holds dates, such as '2020-01-01'"),
-    "other dates": (["31.12.2020", "1/1/21"] * (N // 2), "'extra' holds dates, such as '31.12.2020'"),
+    "times": ([datetime.time(12, k) for k in range(N)], "'extra' holds times of day or spans of time"),
+    "durations": (pd.to_timedelta(range(N), unit="s"), "'extra' holds times of day or spans of time"),
+    "periods": (pd.period_range("2020", periods=N, freq="D"), "'extra' holds times of day or spans of time"),
+    "a stray among dates": (
+        [f"2020-01-{k % 28 + 1:02d}" for k in range(N - 1)] + ["soon"],
+        "'extra' should hold dates, .* has 'soon' in row 40",
+    ),
+    "no such day": (["2020-01-01", "2020-02-30"] * (N // 2), "'extra' should hold dates, .* has '2020-02-30' in row 2"),
+    "zones": (["2020-01-01 12:00", "2020-01-01 12:00Z"] * (N // 2), "'extra' mixes dates with and without a time zone"),
+    "other dates": (["31.12.2020", "1/1/21"] * (N // 2), "'extra' holds dates, such as '31.12.2020'; .* year first"),
     "complex": ([1j] * N, "'extra' holds complex numbers"),
     "bytes": ([b"x"] * N, "'extra' holds bytes"),
     "lists": ([[1]] * N, "'extra' holds nested or mixed values"),
@@ -74,7 +92,6 @@ REFUSED = {
     "identifiers": ([f"id{k}" for k in range(N)], "'extra' has 40 different texts in 40 rows, such as 'id0', 'id1', .* identifier"),
     "free text": ([f"word {k // 2} {k % 3}" for k in range(N)], "'extra' has 40 different .* free text"),
     "commas": ([f"{k},5" for k in range(N)], "'extra' seems to hold numbers with commas, such as '0,5'"),
-    "dates as categories": (pd.Categorical(pd.date_range("2020", periods=2).repeat(N // 2)), "'extra' holds dates or times"),
 }
 
 
@@ -106,7 +123,8 @@ def test_decimal_commas_are_a_remedy(target):
 CONTENTS = {
     "number": [np.arange(2), np.ones(2, np.float32), pd.Series([1, None], dtype="Int64"), pl.Series([1.5, None]), pa.float16()],
     "truth": [np.array([True]), pd.Series([True, None], dtype="boolean"), pa.bool_()],
-    "date": [pd.date_range("2020", periods=2), np.array([1], "m8[s]"), pa.timestamp("us", "UTC"), pa.date32()],
+    "date": [pd.date_range("2020", periods=2), np.array([1], "M8[s]"), pa.timestamp("us", "UTC"), pa.date32()],
+    "span": [pd.to_timedelta([1], unit="s"), np.array([1], "m8[s]"), pa.duration("s")],
     "category": [np.array(["a"]), pd.Categorical([1, 2]), pl.Series(["a"]), pa.string(), pa.dictionary(pa.int8(), pa.int8())],
     "other": [np.array([1j]), pa.struct([("a", pa.int8())])],
 }
@@ -236,7 +254,7 @@ def test_numbers_are_numbers_however_they_come(values):
     [
         (pd.DataFrame({"siz": [1]}), "new.csv has no columns 'size', 'colour'. Perhaps 'siz'?"),
         (pd.DataFrame({"size": ["1", "x"], "colour": "red"}), "new.csv: 'size' should hold numbers, but has 'x' in row 2"),
-        (pd.DataFrame({"size": pd.date_range("2020", periods=2), "colour": "red"}), "'size' holds dates or times"),
+        (pd.DataFrame({"size": pd.date_range("2020", periods=2), "colour": "red"}), "'size' holds dates. The model"),
         (pd.DataFrame({"size": [1.0, np.inf], "colour": "red"}), "'size' has an infinite number in row 2"),
         (pd.DataFrame({"size": [], "colour": []}), "new.csv has no rows"),
     ],
@@ -253,7 +271,7 @@ def test_the_classifier_takes_what_is_aligned():
     X = align(frame, found)
     encoder = table_encoder(X)
     assert [list(places) for _, _, places in encoder.transformers] == [
-        [place for place, kind in enumerate(found.kinds) if kind == wanted] for wanted in ("number", "category")
+        [place for place, kind in enumerate(found.kinds) if kind == wanted] for wanted in ("number", "category", "date")
     ]
     assert np.isfinite(encoder.fit_transform(X)).all()
     again = pd.DataFrame({"colour": ["blue", None], "size": ["1", ""]}).replace("", None)

@@ -2,6 +2,7 @@
 
 import bz2
 import csv
+import datetime
 import gzip
 import io
 import lzma
@@ -18,6 +19,7 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 
+from outmetric.columns import read_dates
 from outmetric.tables import TableError, check_columns, read_table
 
 SIZES = [1.5, -0.1, None, 1e-300]
@@ -109,6 +111,8 @@ def as_xlsx(rows, shared=(), sheets=1, places=True):
             return f'<c{place} t="b"><v>{value:d}</v></c>'
         if isinstance(value, str):
             return f'<c{place} t="inlineStr"><is><t xml:space="preserve">{escape(value)}</t></is></c>'
+        if isinstance(value, datetime.datetime):  # a number of days, in the format that says so
+            return f'<c{place} s="1"><v>{(value - datetime.datetime(1899, 12, 30)) / datetime.timedelta(days=1)!r}</v></c>'
         return f"<c{place}><v>{value!r}</v></c>"
 
     lines = ["".join(cell(value, row, column) for column, value in enumerate(cells)) for row, cells in enumerate(rows)]
@@ -118,12 +122,15 @@ def as_xlsx(rows, shared=(), sheets=1, places=True):
     links = "".join(f'<Relationship Id="r{k}" Type="{office}/worksheet" Target="worksheets/sheet{k}.xml"/>' for k in numbers)
     texts = "".join(f"<si><t>{escape(text)}</t></si>" for text in shared)
     links += f'<Relationship Id="r0" Type="{office}/sharedStrings" Target="sharedStrings.xml"/>' if shared else ""
+    links += f'<Relationship Id="rs" Type="{office}/styles" Target="styles.xml"/>'
+    formats = '<cellXfs count="2"><xf numFmtId="0"/><xf numFmtId="22" applyNumberFormat="1"/></cellXfs>'
     root = f'<Relationship Id="r" Type="{office}/officeDocument" Target="xl/workbook.xml"/>'
     parts = {
         "[Content_Types].xml": f'<Types xmlns="{package}/content-types"/>',
         "_rels/.rels": f'<Relationships xmlns="{package}/relationships">{root}</Relationships>',
         "xl/workbook.xml": f'<workbook xmlns="{main}" xmlns:r="{office}"><sheets>{listed}</sheets></workbook>',
         "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{package}/relationships">{links}</Relationships>',
+        "xl/styles.xml": f'<styleSheet xmlns="{main}">{formats}</styleSheet>',
         **{f"xl/worksheets/sheet{k}.xml": sheet for k in numbers},
         **({"xl/sharedStrings.xml": f'<sst xmlns="{main}">{texts}</sst>'} if shared else {}),
     }
@@ -329,6 +336,14 @@ def test_what_workbooks_have_beyond_numbers_and_text(tmp_path):
     assert read_table(path)["id"].dtype == np.int64
     assert read_table(path, as_text=["id"])["id"].tolist() == ["7", "8"]
     assert columns(save(tmp_path, "u.xlsx", shared_text(3, 2))) == {"xxx": ["xxx"]}
+
+
+def test_dates_in_workbooks(tmp_path):
+    clocks = [datetime.datetime(2024, 2, 29, 12, 30), datetime.datetime(1980, 1, 1), None, datetime.datetime(2024, 3, 31, 23, 59)]
+    rows = [["when", "kind"], *([clock, kind] for clock, kind in zip(clocks, "abab", strict=True))]
+    frame = read_table(save(tmp_path, "t.xlsx", as_xlsx(rows)))
+    assert check_columns(frame, "kind").kinds == ("date",)
+    np.testing.assert_array_equal(read_dates(frame["when"]).shown, np.array(clocks, dtype="datetime64[us]"))
 
 
 def test_what_workbooks_need(tmp_path, monkeypatch):

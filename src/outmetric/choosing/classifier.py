@@ -25,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from outmetric.choosing.committee import COMMITTEE, LARGE_COMMITTEE, MANY_SAMPLES, Candidate, fit_committee
 from outmetric.choosing.search import MetricSearchCV
 from outmetric.choosing.votes import check_voters, smoothed_votes_to_onnx
-from outmetric.columns import FeatureWeights, check_frame, table_encoder, without_na
+from outmetric.columns import DateParts, FeatureWeights, check_frame, content, table_encoder, without_na
 from outmetric.estimators import (
     Described,
     Fact,
@@ -79,8 +79,10 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
     votes of the 25 best candidates are averaged; the best one serves `transform`. With more than 1000 samples the choice is made on
     a random, stratified 1000 of them. With more than 2000 the 5 best candidates vote, with more than 4000 by 1000 landmarks each.
 
-    Tables may have numeric and categorical columns (anything that is not a number: encoded one-hot, a missing value and categories
-    unknown at training time count as "none of these"), and missing numbers (replaced by the median, with a column that says so).
+    Tables may have numeric and categorical columns (anything that is neither a number nor a date: encoded one-hot, a missing value
+    and categories unknown at training time count as "none of these"), dates (their parts that vary, see
+    `outmetric.columns.DateParts`; also texts such as "2024-02-29 12:30"), and missing numbers and dates (replaced by the median,
+    with a column that says so). An array holds numbers, or dates (datetime64).
 
     Parameters
     ----------
@@ -294,8 +296,10 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
                 raise ValueError(f"at least 2 rows are needed; n_samples = {len(X)} came.")
             check_frame(X, learning=reset)
             return without_na(X)
+        takes_dates = reset or isinstance(self.best_estimator_[0], ColumnTransformer | DateParts)
+        dates = takes_dates and content(getattr(X, "dtype", None)) == "date"
         # Rows of a table without its names; what is missing there is NaN in a data frame.
-        mixed = not reset and isinstance(self.best_estimator_[0], ColumnTransformer) and np.asarray(X).dtype.kind == "O"
+        mixed = not reset and takes_dates and np.asarray(X).dtype.kind == "O"
         X = np.where([[value is None for value in row] for row in X], np.nan, X) if mixed else X
         gaps = reset or "encode" in self.best_estimator_.named_steps
         try:
@@ -304,7 +308,7 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
                     self,
                     X,
                     reset=reset,
-                    dtype=object if mixed else np.float64,
+                    dtype=object if mixed else None if dates else np.float64,
                     ensure_all_finite="allow-nan" if gaps else True,
                     ensure_min_samples=2 if reset else 1,
                 )

@@ -82,7 +82,7 @@ def fit(
 ) -> None:
     """Learn a metric from a table, and write the model to a file.
 
-    Columns of numbers and of categories are used, gaps and all. The file is safe to load, also for others: it holds no code.
+    Columns of numbers, categories and dates are used, gaps and all. The file is safe to load, also for others: it holds no code.
 
     \b
     outmetric fit cars.csv --target origin -o cars.model

@@ -1,20 +1,26 @@
-"""What the columns of a table are, numbers or categories, and how they become numbers."""
+"""What the columns of a table are, numbers, categories or dates, and how they become numbers."""
 
 from outmetric.columns.contents import content
-from outmetric.columns.encoding import check_frame, table_encoder, without_na
+from outmetric.columns.dates import are_dates, read_dates
+from outmetric.columns.encoding import check_frame, held, table_encoder, without_na
 from outmetric.columns.errors import Remedy, TableError, shown
 from outmetric.columns.kinds import Columns, align, check_columns
+from outmetric.columns.parts import DateParts
 from outmetric.columns.weights import FeatureWeights
 
 __all__ = [
     "Columns",
+    "DateParts",
     "FeatureWeights",
     "Remedy",
     "TableError",
     "align",
+    "are_dates",
     "check_columns",
     "check_frame",
     "content",
+    "held",
+    "read_dates",
     "shown",
     "table_encoder",
     "without_na",

@@ -6,7 +6,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-Content = Literal["number", "truth", "date", "category", "other"]
+Content = Literal["number", "truth", "date", "span", "category", "other"]
+# Fewer distinct values than this are never suspicious.
+FEW = 10
 # By NumPy's letters for types, which pandas has as well. Text and objects are categories, complex numbers something else.
 CONTENTS: dict[str, Content] = {
     "i": "number",
@@ -14,7 +16,7 @@ CONTENTS: dict[str, Content] = {
     "f": "number",
     "b": "truth",
     "M": "date",
-    "m": "date",
+    "m": "span",
     "O": "category",
     "S": "category",
     "U": "category",
@@ -23,7 +25,7 @@ CONTENTS: dict[str, Content] = {
 
 
 def content(column: Any) -> Content:
-    """Numbers, truth values, dates (also spans of time), categories (text, objects), or something else.
+    """Numbers, truth values, dates, spans of time, categories (text, objects), or something else.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How a table of numbers and categories, with gaps, becomes numbers."""
+"""How a table of numbers, categories and dates, with gaps, becomes numbers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
 
 from outmetric.columns.contents import Content, content
+from outmetric.columns.dates import are_dates, read_dates
 from outmetric.columns.errors import TableError, shown
 from outmetric.columns.kinds import identifier_trouble
+from outmetric.columns.parts import DateParts
 from outmetric.foundation import Array, is_missing, require_memory
 
-DATES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
+# What is neither a date nor a number.
+TIMES = (datetime.time, datetime.timedelta, np.timedelta64)
 
 
 def without_na(X: Any) -> Any:
@@ -41,16 +44,23 @@ def check_frame(X: Any, *, learning: bool) -> None:
         told = "; ".join(f"{shown([name])} {trouble}" for name, trouble in list(troubles.items())[:10])
         raise TableError(f"X: {told}. Mend this, or leave it out.")
     for name in X.columns if learning else ():
-        texts = [value for value in np.asarray(X[name]).tolist() if isinstance(value, str)]
-        if held := identifier_trouble(texts):
+        values = [] if are_dates(X[name]) else np.asarray(X[name]).tolist()
+        texts = [value for value in values if isinstance(value, str)]
+        if trouble := identifier_trouble(texts):
             warnings.warn(
-                f"column {shown([name])} {held}: a model learns the rows by heart from it. Leave it out.",
+                f"column {shown([name])} {trouble}: a model learns the rows by heart from it. Leave it out.",
                 UserWarning,
                 stacklevel=5,
             )
 
 
 def _trouble(column: Any) -> str | None:
+    if are_dates(column):
+        try:
+            read_dates(column)
+        except ValueError as error:
+            return str(error)
+        return None
     values = np.asarray(column)
     if values.dtype.kind == "f" and np.isinf(values).any():
         return f"has an infinite number in row {np.isinf(values).argmax() + 1} (counted from 1)"
@@ -67,26 +77,32 @@ def _trouble(column: Any) -> str | None:
     return None
 
 
-def table_encoder(X: Any) -> ColumnTransformer | SimpleImputer | None:
+def table_encoder(X: Any) -> ColumnTransformer | SimpleImputer | DateParts | None:
     """How a table becomes numbers: None if it already is one without gaps."""
-    if not hasattr(X, "columns"):
-        return SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True) if np.isnan(X).any() else None
-    contents = [_content(X[name]) for name in X.columns]
-    unusable = [name for name, held in zip(X.columns, contents, strict=True) if held in ("date", "other")]
-    if unusable:
-        raise ValueError(f"columns {unusable} hold dates or complex numbers; turn them into numbers or categories first.")
-    _check_size(X, contents)
-    # By position, so that rows may also come without names.
-    numbers = [place for place, held in enumerate(contents) if held == "number"]
-    others = [place for place, held in enumerate(contents) if held != "number"]
-    one_hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
     impute = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
-    return ColumnTransformer([("numbers", impute, numbers), ("categories", one_hot, others)])
+    if not hasattr(X, "columns"):
+        if content(X) == "date":
+            return DateParts()
+        return impute if np.isnan(X).any() else None
+    contents = [held(X[name]) for name in X.columns]
+    unusable = [name for name, what in zip(X.columns, contents, strict=True) if what in ("span", "other")]
+    if unusable:
+        raise ValueError(
+            f"columns {unusable} hold times of day, spans of time or complex numbers; turn them into numbers or categories first."
+        )
+    _check_size(X, contents)
+
+    def places(*kinds: Content) -> list[int]:  # by position, so that rows may also come without names
+        return [place for place, what in enumerate(contents) if what in kinds]
+
+    one_hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    steps = [("numbers", impute, places("number")), ("categories", one_hot, places("category", "truth"))]
+    return ColumnTransformer([*steps, ("dates", DateParts(), places("date"))] if "date" in contents else steps)
 
 
 def _check_size(X: Any, contents: list[Content]) -> None:
     """Raise MemoryError for categories so many that the encoded table would not fit in memory."""
-    categories = [name for name, held in zip(X.columns, contents, strict=True) if held != "number"]
+    categories = [name for name, what in zip(X.columns, contents, strict=True) if what in ("category", "truth")]
     widths = {name: len({value for value in np.asarray(X[name]).tolist() if not is_missing(value)}) for name in categories}
     widest = sorted(widths, key=lambda name: -widths[name])[:3]
     most = f" ({', '.join(f'{shown([name])}: {widths[name]}' for name in widest)})" if widest else ""
@@ -94,11 +110,14 @@ def _check_size(X: Any, contents: list[Content]) -> None:
     require_memory(size, "the encoded table", f"take fewer rows, or leave out columns with many categories{most}.")
 
 
-def _content(column: Any) -> Content:
-    """Of the array that the steps will see: numbers of pandas' own types with gaps are objects there. Dates are dates anywhere."""
-    if content(column) == "date":  # with a time zone they are objects in an array
+def held(column: Any) -> Content:
+    """What a column of a table holds as the steps will see it: numbers of pandas' own types with gaps are objects there.
+
+    Dates are dates anywhere, also with a time zone, as objects or as text.
+    """
+    if are_dates(column):
         return "date"
     values: Array = np.asarray(column)
-    if values.dtype.kind == "O" and any(isinstance(value, DATES) for value in values):
-        return "date"
+    if values.dtype.kind == "O" and any(isinstance(value, TIMES) for value in values):
+        return "span"
     return content(values)

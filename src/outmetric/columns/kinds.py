@@ -1,4 +1,4 @@
-"""What of a table is learned from: its features, each a number or a category, and its target; in later tables, the same."""
+"""What of a table is learned from: its features, each a number, a category or a date, and its target; in later tables, the same."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from outmetric.columns.contents import content
+from outmetric.columns.contents import FEW, content
+from outmetric.columns.dates import are_dates, read_dates
 from outmetric.columns.errors import Remedy, TableError, shown
 from outmetric.foundation import Array, storable
 
-Kind = Literal["number", "category"]
+Kind = Literal["number", "category", "date"]
 # pandas' words for what a column of objects holds.
 TEXT = ("string", "mixed-integer")
 NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
-# Fewer distinct values than this are never suspicious.
-FEW = 10
-DATES = r"\d{4}-\d\d-\d\d(?:[T ].*)?|\d{1,2}[./]\d{1,2}[./]\d{2,4}"
+# Which is the day and which the month, nobody can tell.
+OTHER_DATES = r"\d{1,2}[./]\d{1,2}[./]\d{2,4}(?: .*)?"
 DECIMAL_COMMAS = r"[+-]?[\d.]*,\d+"
 
 
@@ -48,7 +48,7 @@ class Columns:
     ----------
     features : tuple of str
         In the order in which they are learned from.
-    kinds : tuple of "number" or "category"
+    kinds : tuple of "number", "category" or "date"
         Of the features.
     target : str or None
     classes : bool
@@ -91,10 +91,10 @@ def check_columns(
 ) -> Columns:
     """Decide how each column of a table is used, or say of all that cannot be used why.
 
-    Numbers are numbers; text, truth values and categories are categories. Refused are dates, complex numbers, bytes and nested
-    values, infinite numbers, text that is mostly numbers (more than 10 different ones), and text of which most values, and more
-    than 10, are different, which is probably an identifier or free text. The target holds classes unless it has numbers with
-    decimals.
+    Numbers are numbers; dates, also texts such as 2024-02-29 12:30, are dates; other text, truth values and categories are
+    categories. Refused are complex numbers, bytes and nested values, times of day and spans of time, infinite numbers, text
+    that is mostly numbers or dates (more than 10 different ones), and text of which most values, and more than 10, are different,
+    which is probably an identifier or free text. The target holds classes unless it has numbers with decimals.
 
     Parameters
     ----------
@@ -140,13 +140,13 @@ def check_columns(
 def align(frame: Any, columns: Columns, *, source: str = "the table") -> Any:
     """The features of a table for a model: by name, in the model's order, as the model knows them.
 
-    Numbers become float64 and categories text, with NaN where there is no value. Further columns are left out
-    (`Columns.unused` names them).
+    Numbers become float64 and categories text, with NaN where there is no value; dates stay as they are. Further columns are
+    left out (`Columns.unused` names them).
 
     Raises
     ------
     TableError
-        If columns are missing, or one should hold numbers and does not, or there are no rows.
+        If columns are missing, or one should hold numbers or dates and does not, or there are no rows.
 
     Examples
     --------
@@ -163,8 +163,8 @@ def align(frame: Any, columns: Columns, *, source: str = "the table") -> Any:
     kinds = columns.kinds_by_name
     plain = _plain_numbers(frame, [name for name, kind in kinds.items() if kind == "number"])
     rest = {name: kind for name, kind in kinds.items() if name not in plain}
-    found = {name: _numbers(frame[name]) if kind == "number" else (_text(frame[name]), None) for name, kind in rest.items()}
-    _check_usable({name: trouble for name, (_, trouble) in found.items()}, source, learned=True)
+    found = {name: _READERS[kind](frame[name]) for name, kind in rest.items()}
+    _check_usable({name: trouble for name, (_, trouble) in found.items()}, source, learned_from=kinds)
     others = pd.DataFrame({name: values for name, (values, _) in found.items()}, index=frame.index)
     return pd.concat([plain, others], axis=1)[list(columns.features)]
 
@@ -191,23 +191,26 @@ def _check_present(frame: Any, names: Collection[str], source: str) -> None:
     raise TableError(f"{source} has no column{'s' if len(missing) > 1 else ''} {shown(missing)}. {advice}")
 
 
-def _check_usable(troubles: dict[str, _Trouble | None], source: str, *, learned: bool = False) -> None:
+def _check_usable(troubles: dict[str, _Trouble | None], source: str, *, learned_from: dict[str, Kind] | None = None) -> None:
     """Raise TableError that names all troubles; what a model has learned from cannot be left out."""
     wrong = {name: trouble for name, trouble in troubles.items() if trouble}
     if not wrong:
         return
     some = "; ".join(f"{shown([name])} {trouble.text}" for name, trouble in list(wrong.items())[:FEW])
     more = f"; and {len(wrong) - FEW} more" if len(wrong) > FEW else ""
-    if learned:
-        raise TableError(f"{source}: {some}{more}. The model was learned from numbers there.")
+    if learned_from is not None:
+        expected = " and ".join(sorted({f"{learned_from[name]}s" for name in wrong}))
+        raise TableError(f"{source}: {some}{more}. The model was learned from {expected} there.")
     others = dict.fromkeys(remedy for trouble in wrong.values() for remedy in trouble.remedies)
     raise TableError(f"{source}: {some}{more}. Mend this, or leave it out.", Remedy("leave_out", tuple(wrong)), *others)
 
 
 def _kind(column: Any) -> tuple[Kind, _Trouble | None]:
-    """Number or category, and what is wrong with the column, if anything is."""
+    """Number, category or date, and what is wrong with the column, if anything is."""
     from pandas.api import types
 
+    if are_dates(column):
+        return "date", _dates(column)[1]
     if content(column) == "number":
         return "number", _numbers(column)[1]
     if isinstance(column.dtype, types.CategoricalDtype):
@@ -220,8 +223,10 @@ def _foreign(held: str) -> _Trouble | None:
     """What is wrong with such values, by pandas' names for them."""
     if held in (*TEXT, *NUMBERS, "boolean", "empty"):
         return None
-    if held.startswith(("date", "time", "period")):
-        return _Trouble("holds dates or times")
+    if held.startswith("date"):
+        return _Trouble("holds dates")
+    if held.startswith(("time", "period")):
+        return _Trouble("holds times of day or spans of time; turn them into numbers, such as seconds")
     return _Trouble(f"holds {'complex numbers' if held == 'complex' else 'bytes' if held == 'bytes' else 'nested or mixed values'}")
 
 
@@ -234,8 +239,8 @@ def _kind_of_text(column: Any) -> tuple[Kind, _Trouble | None]:
     apart = identifier_trouble(given.tolist())
     if numbers.notna().mean() > 0.5 and (numbers.nunique() > FEW or apart):
         return "number", _numbers(texts)[1]
-    if given.str.fullmatch(DATES).all():
-        return "category", _Trouble(f"holds dates, such as {shown(given.tolist()[:1])}")
+    if given.str.fullmatch(OTHER_DATES).all():
+        return "category", _Trouble(f"holds dates, such as {shown(given.tolist()[:1])}; write them as 2024-02-29, year first")
     if apart is None:
         return "category", None
     if given.str.fullmatch(DECIMAL_COMMAS).mean() > 0.5:
@@ -265,6 +270,15 @@ def _numbers(column: Any) -> tuple[Array, _Trouble | None]:
     return values, _Trouble(f"has an infinite number in row {infinite.argmax() + 1}") if infinite.any() else None
 
 
+def _dates(column: Any) -> tuple[Any, _Trouble | None]:
+    """The column as it is, and what is wrong with it, if not all of it are dates."""
+    try:
+        read_dates(column)
+    except ValueError as error:
+        return column, _Trouble(str(error))
+    return column, None
+
+
 def _text(column: Any) -> Any:
     """The column as text, NaN where there is no value; whole numbers without decimals, since gaps make floats of them."""
     import pandas as pd
@@ -287,8 +301,13 @@ def _holds_classes(column: Any, source: str) -> bool:
             "rows; if a word such as NA is a class, put it in quotes."
         )
     kind, trouble = _kind(column)
+    trouble = _Trouble("holds dates, which are learned from, but not predicted") if kind == "date" else trouble
     if trouble:
         raise TableError(f"{source}: the target {name} {trouble.text}.", *trouble.remedies)
     if column.nunique() < 2:
         raise TableError(f"{source}: the target {name} has one value only, {shown([column.iloc[0]])}; there is nothing to learn.")
     return kind == "category" or bool((np.rint(values := _numbers(column)[0]) == values).all())
+
+
+# How columns are read that a model knows as one of these.
+_READERS: dict[Kind, Any] = {"number": _numbers, "category": lambda column: (_text(column), None), "date": _dates}

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from outmetric.estimators.checks import check_pairs, check_points, declared_kernel, is_numeric_matrix
 from outmetric.estimators.metric import Metric, OutputMetric
 from outmetric.estimators.summary import Described, Fact, data, listed, settings_text
-from outmetric.foundation import Array, storable
+from outmetric.foundation import Array, n_points, storable
 from outmetric.kernels import MatrixKernel, Separable, Takes
 from outmetric.rows import is_dask, transform_lazily
 from outmetric.solvers import Status
@@ -140,7 +140,7 @@ class KernelTransformer(MetricTransformer):
             kernel = declared_kernel(self)
         except (TypeError, ValueError):  # tags must not raise; fit will
             kernel = Separable()
-        tags.input_tags.sparse = kernel.takes == "sparse"
+        tags.input_tags.sparse = kernel.takes in ("sparse", "kernel values")
         tags.input_tags.pairwise = kernel.takes == "kernel values"
         tags.input_tags.positive_only = any(scalar.needs_positive for scalar in kernel.scalars)
         return tags
@@ -201,7 +201,7 @@ def own_copy(points: Any, takes: Takes) -> Any:
 
 def kept_points(points: Any, takes: Takes) -> Any:
     """What the fitted metric needs: a precomputed kernel comes with its values, of its points only the number matters."""
-    return np.empty((len(points), 0)) if takes == "kernel values" else points
+    return np.empty((n_points(points), 0)) if takes == "kernel values" else points
 
 
 def bandwidth_of(kernel: MatrixKernel) -> Any:

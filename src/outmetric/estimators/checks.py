@@ -29,12 +29,13 @@ def check_points(estimator: Any, X: Any, takes: Takes, *, fitting: bool, at_leas
     at_least = (2 if fitting else 1) if at_least is None else at_least
     if takes == "objects":
         return _check_objects(X, at_least)
+    _refuse_dates(X)
     with located(X):
         X = validate_data(
             estimator,
             X,
             reset=fitting,
-            accept_sparse="csr" if takes == "sparse" else False,
+            accept_sparse="csr" if takes in ("sparse", "kernel values") else False,
             dtype=[np.float64, np.float32],
             ensure_min_samples=at_least,
         )
@@ -46,6 +47,22 @@ def check_points(estimator: Any, X: Any, takes: Takes, *, fitting: bool, at_leas
     if fitting and takes == "kernel values" and X.shape[0] != X.shape[1]:
         raise ValueError(f"with kernel='precomputed' fit takes the square kernel matrix of the training points, not {X.shape}.")
     return X
+
+
+def _refuse_dates(X: Any) -> None:
+    """Raise ValueError for dates and spans of time, which NumPy would turn into counts of days or of nanoseconds, as it happens."""
+    dtypes = list(X.dtypes) if hasattr(X, "dtypes") else [getattr(X, "dtype", None)]
+    held = [str(dtype) for dtype in dtypes if getattr(dtype, "kind", "") in ("m", "M") or _is_temporal(dtype)]
+    if held:
+        raise ValueError(
+            f"X holds dates or times ({held[0]}), and numbers were expected: put outmetric.columns.DateParts before it in a "
+            "Pipeline, or take MetricClassifier."
+        )
+
+
+def _is_temporal(dtype: Any) -> bool:
+    """Whether polars says so of one of its types."""
+    return bool(hasattr(dtype, "is_temporal") and dtype.is_temporal())
 
 
 @contextmanager

@@ -34,7 +34,7 @@ class FixedKernelMetric(KernelMetric):
         or the number of outputs of the kernel. Components beyond what the targets span stay zero.
     kernel : str, callable, Scalar or MatrixKernel
         "additive" (a Gaussian in each feature, averaged), a name of scikit-learn's pairwise kernels, a function of two points (any
-        objects), "precomputed", or any kernel of `outmetric.kernels`.
+        objects), "precomputed" (X has the values, perhaps sparse), or any kernel of `outmetric.kernels`.
     bandwidth : float, "median" or sequence of m of those
         For "rbf", exp(-|x-x'|_2^2 / (2 bandwidth^2)), and "laplacian", exp(-|x-x'|_1 / bandwidth). "median": the median distance
         between distinct training points, of which "0.5*median" is a multiple. A sequence makes the paper's diagonal kernel, one
@@ -186,7 +186,7 @@ class LearnedKernelMetric(KernelMetric):
         Components beyond what the targets span stay zero.
     kernel : str, callable or Scalar
         "additive" (a Gaussian in each feature, averaged), a name of scikit-learn's pairwise kernels, a function of two points (any
-        objects), "precomputed", or of `outmetric.kernels` a `Scalar` or a kernel on strings.
+        objects), "precomputed" (X has the values, perhaps sparse), or of `outmetric.kernels` a `Scalar` or a kernel on strings.
     bandwidth : float or "median"
         For "rbf", exp(-|x-x'|_2^2 / (2 bandwidth^2)), and "laplacian", exp(-|x-x'|_1 / bandwidth). "median": the median distance
         between distinct training points, of which "0.5*median" is a multiple.

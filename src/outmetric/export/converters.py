@@ -16,7 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from outmetric import __version__
-from outmetric.columns import content
+from outmetric.columns import content, held
 from outmetric.export.graph import Graph
 from outmetric.export.preparations import REPLACED
 from outmetric.foundation import EXPORTED, Array, ExportedTransformer, ExportedVotes
@@ -48,9 +48,11 @@ def to_onnx(
         Some rows like those that will come, for their types. An array makes one input "X" of shape (n, d), float32 or float64. A
         table makes an input of shape (n, 1) for each column, named like it, with "_" for characters that ONNX does not allow:
         float32, float64, int64, bool or string. Missing numbers are NaN, missing categories the string "". Truth values may come as
-        bool, as numbers (1, 0), or as strings: "true", "True", "TRUE", "1", and "false" likewise. Default: an array.
+        bool, as numbers (1, 0), or as strings: "true", "True", "TRUE", "1", and "false" likewise. Dates are float64: the seconds
+        from the beginning of 1970 to what calendar and clock show in the time zone of the training dates, NaN for missing ones.
+        Default: an array.
     dtype : float32 or float64, optional
-        Of all inputs that are numbers. Default: as in X, or float64.
+        Of all inputs that are numbers. Default: as in X, or float64. Seconds are always float64.
     outputs : "classes", "coordinates" or "both"
         For `MetricSearchCV` and `MetricClassifier`: "label" and "probabilities", or "coordinates" (of `transform`), or all three.
         Other metrics have "coordinates".
@@ -61,7 +63,7 @@ def to_onnx(
     -------
     onnx.ModelProto
         For any number of rows. Floats come out in single precision if they went in so; inside all of ours is in double precision.
-        The metadata have "feature_names", as JSON, where they are known.
+        The metadata have "feature_names", and "dates", those of them that are dates, as JSON, where they are known.
 
     Raises
     ------
@@ -109,7 +111,9 @@ def to_onnx(
         raise ValueError(f"a step of this {type(model).__name__} cannot be converted. {str(error).splitlines()[0]}") from error
     converted.producer_name, converted.producer_version = "outmetric", __version__
     if names is not None:
-        onnx.helper.set_model_props(converted, {"feature_names": json.dumps([str(name) for name in names])})
+        dates = [str(name) for name in getattr(X, "columns", ()) if held(X[name]) == "date"]
+        known_names = {"feature_names": [str(name) for name in names], **({"dates": dates} if dates else {})}
+        onnx.helper.set_model_props(converted, {key: json.dumps(value) for key, value in known_names.items()})
     onnx.checker.check_model(converted)
     return converted
 
@@ -166,11 +170,12 @@ def _inputs(X: Any, dtype: DTypeLike | None, n_features: int | None) -> list[tup
     def number(given: np.dtype[Any]) -> Any:
         return FloatTensorType if np.dtype(given if dtype is None else dtype) == np.float32 else DoubleTensorType
 
-    def column(given: np.dtype[Any]) -> Any:
-        held = content(given)
-        if held == "number":
+    def column(values: Any) -> Any:
+        given, what = np.asarray(values).dtype, held(values)
+        if what == "number":
             return Int64TensorType if given.kind in "iu" and dtype is None else number(given)
-        return BooleanTensorType if held == "truth" else StringTensorType
+        # Single precision has no more than minutes for dates.
+        return {"date": DoubleTensorType, "truth": BooleanTensorType}.get(what, StringTensorType)
 
     if X is None:
         if n_features is None:
@@ -180,7 +185,9 @@ def _inputs(X: Any, dtype: DTypeLike | None, n_features: int | None) -> list[tup
     if len(X.shape) != 2 or n_features not in (None, X.shape[1]):
         raise ValueError(f"X has the shape {X.shape}; expected are rows with {n_features} features.")
     if hasattr(X, "columns"):
-        return [(str(name), column(np.asarray(X[name]).dtype)([None, 1])) for name in X.columns]
+        return [(str(name), column(X[name])([None, 1])) for name in X.columns]
+    if content(X) == "date":
+        return [("X", DoubleTensorType([None, X.shape[1]]))]
     if content(X) not in ("number", "truth"):
         raise ValueError(f"X is an array of {X.dtype}; expected are numbers, or a table with a type for each column.")
     return [("X", number(X.dtype)([None, X.shape[1]]))]

@@ -12,7 +12,16 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 
-from outmetric.foundation import Array, check_finite, check_number, n_points, psd_tolerance, storable
+from outmetric.foundation import (
+    Array,
+    check_finite,
+    check_number,
+    n_points,
+    psd_tolerance,
+    require_memory,
+    storable,
+    to_array,
+)
 from outmetric.kernels.base import KERNELS, InputMetricKind, ScalarKernel, Takes, median_factor, register
 from outmetric.kernels.operators import SampleGram
 
@@ -239,7 +248,7 @@ class PairFunctionKernel(FunctionKernel):
 
 
 class KernelMatrix(ScalarKernel):
-    """Kernel values given by the user: the data are rows of them, a column for each training point."""
+    """Kernel values given by the user: the data are rows of them, a column for each training point; perhaps sparse."""
 
     symmetric = False
     parameters: ClassVar[tuple[str, ...] | None] = ()
@@ -267,21 +276,30 @@ class KernelMatrix(ScalarKernel):
     def values(self, X: Any, Z: Any) -> Array:
         if X.shape[1] != n_points(Z):
             raise ValueError(f"a precomputed kernel needs one column per training point, {n_points(Z)}; its shape is {X.shape}.")
-        return np.asarray(X)
+        return _dense(X)
 
     def lazy_gram(self, X: Any) -> SampleGram:
         return self.gram(X)
 
     def evaluator(self, Z: Any, dtype: Any) -> collections.abc.Callable[[Any], Array]:
         """Z are column numbers."""
-        return lambda X: X[:, Z]
+        return lambda X: _dense(X[:, Z])
 
     def columns(self, X: Any) -> collections.abc.Callable[[Any], Array]:
         """X is the square kernel matrix of the sample."""
-        return lambda rows: np.asarray(X[:, rows], dtype=np.float64)
+        return lambda rows: _dense(X[:, rows]).astype(np.float64, copy=False)
 
     def diagonal(self, X: Any) -> Array:
-        return np.diagonal(X).astype(np.float64)
+        return np.asarray(X.diagonal(), dtype=np.float64)
+
+
+def _dense(values: Any) -> Array:
+    """Kernel values as an array; sparse ones must have room."""
+    if hasattr(values, "toarray"):
+        n, m = values.shape
+        size = values.dtype.itemsize * float(n) * m
+        require_memory(size, f"a sparse matrix of {n} x {m} kernel values, made dense", "n_landmarks, or fewer rows at once.")
+    return to_array(values)
 
 
 def function_kernel(function: Any, params: Mapping[str, Any], pairwise: bool) -> FunctionKernel:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from outmetric.foundation import Array, storable
+from outmetric.foundation import Array, scaled_rows, storable
 from outmetric.kernels.base import InputMetricKind, ScalarKernel, Takes
 from outmetric.kernels.operators import SampleGram
 
@@ -45,7 +45,7 @@ class Transformed(ScalarKernel):
         transform = self.transform.astype(X.dtype if X.dtype == np.float32 else np.float64, copy=False)
         if transform.ndim == 2:
             return np.asarray(X @ transform)
-        return scipy.sparse.csr_array(X.multiply(transform)) if scipy.sparse.issparse(X) else X * transform
+        return scaled_rows(X.T, transform).T.tocsr() if scipy.sparse.issparse(X) else X * transform
 
     @property
     def name(self) -> str:

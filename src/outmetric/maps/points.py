@@ -1,4 +1,4 @@
-"""Points in the output space: by class or by target, with the regions in which neighbours vote for each class."""
+"""Points in the output space: by class, target or any other value, with the regions in which neighbours vote for each class."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import numpy as np
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils import check_consistent_length
 
+from outmetric.columns import content
 from outmetric.estimators import shortened
-from outmetric.foundation import Array
+from outmetric.foundation import Array, is_missing
 from outmetric.maps.canvas import SEQUENTIAL, axes, look
 from outmetric.maps.fitted import Fitted
 
@@ -24,38 +25,46 @@ TURNS = 8
 LEGEND_ROWS = 16
 # Neighbours that vote where the model does not say how many.
 NEIGHBOURS = 5
+# Points of which nothing is told.
+GREY = {"color": "0.45", "marker": "o"}
 
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """Points to draw; those behind are small and pale."""
+    """Points to draw, by a value for each or (None) grey; those behind are small and pale."""
 
     coordinates: Array
-    values: Array
+    values: Array | None
     behind: bool = False
 
     @property
     def style(self) -> dict[str, Any]:
-        shrunk = min(1.0, (FEW / max(1, len(self.values))) ** 0.5)
+        shrunk = min(1.0, (FEW / max(1, len(self.coordinates))) ** 0.5)
         size, alpha = (9, 0.25) if self.behind else (20, 0.8)
-        return {"s": max(2.0, size * shrunk), "alpha": alpha, "linewidths": 0, "rasterized": len(self.values) > VECTORS}
+        return {"s": max(2.0, size * shrunk), "alpha": alpha, "linewidths": 0, "rasterized": len(self.coordinates) > VECTORS}
 
 
-def output_map(model: Any, X: Any, y: Any, *, X_train: Any = None, y_train: Any = None, legend: bool = True, ax: Any = None) -> Any:
+def output_map(
+    model: Any, X: Any, y: Any = None, *, X_train: Any = None, y_train: Any = None, legend: bool = True, ax: Any = None
+) -> Any:
     """Draw points in the output space of a model with up to three components.
 
     Large outlined marks are the targets of the classes. With one component (two classes have no more) the classes are drawn one
-    above the other. For a model of real targets colour tells the target, and with one component so does height.
+    above the other. Real values are told by colour, and with one component also by height.
 
     Parameters
     ----------
     model : fitted metric, Pipeline, MetricSearchCV or MetricClassifier
         Euclidean distance in the picture is the learned metric.
-    X, y : data, and labels or one real target to draw
-    X_train, y_train : data and labels, optional
+    X : data
+    y : array of shape (n,), optional
+        What to colour by: the classes or targets of the model, other labels, or other real values. Numbers that are not whole, and
+        a column of floats of shape (n, 1), are real values, as is every number where the model was fitted on real targets. A point
+        whose value is missing is grey, or hollow among real values. Default: all points are grey.
+    X_train, y_train : data and labels or values, optional
         Drawn behind, small and pale.
     legend : bool
-        Whether to tell what colours mean.
+        Whether to tell what colours mean. A pandas column tells by its name what it holds.
     ax : matplotlib axes, optional
         A three-dimensional one for three components.
 
@@ -64,12 +73,21 @@ def output_map(model: Any, X: Any, y: Any, *, X_train: Any = None, y_train: Any 
     ax
     """
     fitted = Fitted.of(model)
-    layers = [Layer(fitted.coordinates(X), _column(y, X))]
+    layers = _layers(fitted.coordinates(X), y, X, behind=False)
     if X_train is not None:
-        layers.insert(0, Layer(fitted.coordinates(X_train), _column(y_train, X_train), behind=True))
-    if fitted.classes is None:
-        return _draw_targets(layers, legend, ax)
-    return _draw_classes(layers, _classes(fitted.classes, layers), fitted.targets, legend, ax)
+        layers = [*_layers(fitted.coordinates(X_train), y_train, X_train, behind=True), *layers]
+    told = [values for values in (y, y_train) if values is not None]
+    named = next((str(values.name) for values in told if getattr(values, "name", None) is not None), None)
+    real = {_are_real(values, fitted.classes) for values in told}
+    if len(real) > 1:
+        raise ValueError("one of y and y_train holds labels and the other real values; colours can tell of one only.")
+    if real == {True}:
+        return _draw_values(layers, named or ("target" if fitted.classes is None else "value"), legend, ax)
+    known = np.asarray(() if fitted.classes is None else fitted.classes)
+    names = _all_names(known, layers)
+    ours = len(known) > 0 and bool(np.isin(known, names).all())
+    title = named or ("class" if ours and len(names) == len(known) else "label")
+    return _draw_classes(layers, names, fitted.targets if ours else None, legend, ax, title=title)
 
 
 def point_map(
@@ -140,7 +158,9 @@ def decision_map(
     classes = _classes(fitted.classes, layers)
     voters = fitted.voters
     if voters is None:
-        codes = np.searchsorted(classes, layers[0].values)
+        labels = layers[0].values
+        assert labels is not None, "given above"
+        codes = np.searchsorted(classes, labels)
         voters = KNeighborsClassifier(min(NEIGHBOURS, len(codes))).fit(layers[0].coordinates, codes)
     if n_neighbors is not None:
         voters = copy(voters).set_params(n_neighbors=n_neighbors)
@@ -172,13 +192,23 @@ def _pale(colour: str) -> list[float]:
 
 
 def _draw_classes(
-    layers: Sequence[Layer], classes: Array, targets: Array | None, legend: bool, ax: Any, *, name_axes: bool = True
+    layers: Sequence[Layer],
+    classes: Array,
+    targets: Array | None,
+    legend: bool,
+    ax: Any,
+    *,
+    name_axes: bool = True,
+    title: str = "class",
 ) -> Any:
     n_components = _n_components(layers)
     ax = _axes(n_components) if ax is None else ax
     for layer in layers:
+        if layer.values is None:
+            ax.scatter(*_place(layer.coordinates, len(classes)).T, **layer.style, **GREY)
+            continue
         places = [_place(layer.coordinates[layer.values == name], index) for index, name in enumerate(classes)]
-        turns = TURNS if len(layer.values) > FEW else 1
+        turns = TURNS if len(layer.coordinates) > FEW else 1
         for turn in range(turns):
             for index, points in enumerate(places):
                 ax.scatter(*points[turn::turns].T, **layer.style, **look(index))
@@ -187,25 +217,32 @@ def _draw_classes(
     if name_axes:
         _name_axes(ax, n_components)
     if n_components == 1:
-        ax.set_yticks(range(len(classes)), [shortened(name) for name in classes])
-        ax.set_ylabel("class")
-    elif legend:
-        _add_legend(ax, classes)
+        rows = [shortened(name) for name in classes] + ["no label"] * any(layer.values is None for layer in layers)
+        ax.set_yticks(range(len(rows)), rows)
+        ax.set_ylabel(title if len(classes) else "")
+    elif legend and len(classes):
+        _add_legend(ax, classes, title)
     return ax
 
 
-def _draw_targets(layers: Sequence[Layer], legend: bool, ax: Any) -> Any:
+def _draw_values(layers: Sequence[Layer], title: str, legend: bool, ax: Any) -> Any:
     n_components = _n_components(layers)
     ax = _axes(n_components) if ax is None else ax
-    every = np.concatenate([layer.values for layer in layers])
+    every = np.concatenate([layer.values for layer in layers if layer.values is not None])
     for layer in layers:
+        if layer.values is None:
+            below = every.min() - 0.1 * np.ptp(every)
+            places = layer.coordinates if n_components > 1 else np.insert(layer.coordinates, 1, below, axis=1)
+            # Hollow, since the middle of the colours is grey as well.
+            ax.scatter(*places.T, **{**layer.style, "linewidths": 0.8}, facecolors="none", edgecolors=GREY["color"])
+            continue
         places = layer.coordinates if n_components > 1 else np.column_stack([layer.coordinates, layer.values])
         drawn = ax.scatter(*places.T, c=layer.values, cmap=SEQUENTIAL, vmin=every.min(), vmax=every.max(), **layer.style)
     _name_axes(ax, n_components)
     if n_components == 1:
-        ax.set_ylabel("target")
+        ax.set_ylabel(title)
     elif legend:
-        bar = ax.figure.colorbar(drawn, ax=ax, label="target", **({"shrink": 0.7, "pad": 0.12} if n_components == 3 else {}))
+        bar = ax.figure.colorbar(drawn, ax=ax, label=title, **({"shrink": 0.7, "pad": 0.12} if n_components == 3 else {}))
         bar.solids.set_alpha(1)
     return ax
 
@@ -232,24 +269,53 @@ def _name_axes(ax: Any, n_components: int) -> None:
         ax.locator_params(nbins=5)
 
 
-def _add_legend(ax: Any, classes: Array) -> None:
+def _add_legend(ax: Any, classes: Array, title: str) -> None:
     from matplotlib.lines import Line2D
 
     handles = [Line2D([], [], linestyle="", markersize=7, **look(index)) for index in range(len(classes))]
     columns = -(-len(classes) // LEGEND_ROWS)
     where = {"loc": "center left", "bbox_to_anchor": (1.08 if ax.name == "3d" else 1, 0.5)}
-    ax.legend(handles, [shortened(name) for name in classes], title="class", ncols=columns, frameon=False, **where)
+    ax.legend(handles, [shortened(name) for name in classes], title=title, ncols=columns, frameon=False, **where)
 
 
 def _classes(known: Any, layers: Sequence[Layer]) -> Array:
-    """The classes to draw: those that the model knows, or all there are."""
-    found = np.unique(np.concatenate([layer.values for layer in layers]))
-    if not len(known):
-        return found
+    """The classes that vote and are drawn: those that the model knows, or all there are."""
+    found = _all_names((), layers)
     strange = found[~np.isin(found, known)]
-    if len(strange):
+    if len(known) and len(strange):
         raise ValueError(f"y holds labels that the model does not know: {strange[:5].tolist()}; it knows {list(known[:10])}.")
-    return np.asarray(known)
+    return np.asarray(known) if len(known) else found
+
+
+def _all_names(known: Any, layers: Sequence[Layer]) -> Array:
+    """The labels to draw: those that the model knows and then all others; or the others alone, if none is the model's."""
+    values = [layer.values for layer in layers if layer.values is not None]
+    if not values:
+        return np.asarray(known)
+    found = np.unique(np.concatenate(values))
+    strange = found[~np.isin(found, known)]
+    return found if len(strange) == len(found) else np.concatenate([np.asarray(known), strange])
+
+
+def _are_real(y: Any, classes: Array | None) -> bool:
+    """Whether these are numbers to be told by a scale of colours, not labels; the models draw the same line."""
+    values = np.asarray(y)
+    if content(values) != "number":
+        return False
+    given = values[~np.isnan(values)] if values.dtype.kind == "f" else values
+    whole = np.array_equal(given, np.round(given))
+    return classes is None or (values.dtype.kind == "f" and (values.ndim == 2 or not whole))
+
+
+def _layers(coordinates: Array, y: Any, X: Any, *, behind: bool) -> list[Layer]:
+    """Points with a value, over those without."""
+    if y is None:
+        return [Layer(coordinates, None, behind)]
+    values = _column(y, X)
+    missing = np.array([is_missing(value) for value in values.tolist()], dtype=bool)
+    found = [Layer(coordinates[missing], None, behind)] if missing.any() else []
+    given = values[~missing]
+    return [*found, Layer(coordinates[~missing], np.array(given.tolist()) if given.dtype.kind == "O" else given, behind)]
 
 
 def _column(y: Any, X: Any) -> Array:

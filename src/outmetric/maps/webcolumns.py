@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import datetime
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -11,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from outmetric.columns import content
+from outmetric.columns import are_dates, content, read_dates
 from outmetric.foundation import Array, is_missing
 
 # Whole numbers beyond this are not exact in a browser.
@@ -59,10 +58,14 @@ def web_column(name: str, column: Any, rows: int, *, is_label: bool = False) -> 
     categories = getattr(getattr(column, "dtype", None), "categories", None)
     if isinstance(categories, Iterable):
         return _text(name, list(column), {str(value): place for place, value in enumerate(categories)})
-    values = _typed(given) if given.dtype.kind == "O" else given
+    named = is_label and any(isinstance(value, str) for value in given.tolist())  # classes may be called like dates
+    dates = None if named else _dates(column if hasattr(column, "dtype") and np.ndim(given) == np.ndim(column) else given)
+    if dates is not None:
+        return WebColumn(name, "date", dates)
+    values = _numbers(given) if given.dtype.kind == "O" else given
     held = content(values)
-    if held == "date":
-        return _dates(name, values)
+    if held == "span":
+        return WebColumn(f"{name} (seconds)", "number", values / np.timedelta64(1, "s"))
     if held == "number" and not (is_class and np.array_equal(values, np.round(values), equal_nan=True)):
         numbers = _shortest(values)
         if numbers is not None:
@@ -70,11 +73,14 @@ def web_column(name: str, column: Any, rows: int, *, is_label: bool = False) -> 
     return _text(name, given.tolist())
 
 
-def _dates(name: str, values: Array) -> WebColumn:
-    if values.dtype.kind == "m":
-        return WebColumn(f"{name} (seconds)", "number", values / np.timedelta64(1, "s"))
-    since = values.astype("datetime64[ms]").astype(np.int64)
-    return WebColumn(name, "date", np.where(np.isnat(values), np.nan, since))
+def _dates(column: Any) -> Array | None:
+    """Milliseconds since 1970 on the dates' own calendar and clock; None if these are no dates, or not all of them are."""
+    if not are_dates(column):
+        return None
+    try:
+        return 1000 * read_dates(column).seconds()
+    except ValueError:  # shown as it is
+        return None
 
 
 def _shortest(values: Array) -> Array | None:
@@ -92,22 +98,16 @@ def _values(column: Any) -> Array:
     """An array of a column; of objects if it came without a type."""
     if isinstance(column, np.ma.MaskedArray):
         column = column.tolist()
-    if getattr(getattr(column, "dtype", None), "time_zone", None):
-        column = column.dt.replace_time_zone(None)  # the array of a polars column would be in UTC
     return np.asarray(column) if hasattr(column, "__array__") else np.fromiter(column, dtype=object)
 
 
-def _typed(values: Array) -> Array:
-    """Objects as an array of dates or of numbers, if all but the gaps are such; otherwise as they are.
+def _numbers(values: Array) -> Array:
+    """Objects as an array of numbers, if all but the gaps are such; otherwise as they are.
 
     By the values, since a page shows what `check_columns` would refuse, and also columns of polars and plain lists.
     """
     items = [None if is_missing(value) else value for value in values]
     kinds = {type(value) for value in items if value is not None}
-    if kinds and all(issubclass(kind, datetime.date | np.datetime64) for kind in kinds):
-        # What calendar and clock show in the dates' own time zone.
-        clocks = [value.replace(tzinfo=None) if isinstance(value, datetime.datetime) else value for value in items]
-        return np.array(clocks, dtype="datetime64[ms]")
     if not kinds or not all(issubclass(kind, NUMBERS) and kind is not bool for kind in kinds):
         return values
     if any(isinstance(value, int | np.integer) and abs(int(value)) > LARGEST_WHOLE for value in items):

@@ -128,7 +128,8 @@ class TableModel:
         """A table of one row with the right kinds of columns."""
         import pandas as pd
 
-        return pd.DataFrame({name: [0.0 if kind == "number" else ""] for name, kind in self.columns.kinds_by_name.items()})
+        examples = {"number": 0.0, "category": "", "date": np.datetime64(0, "s")}
+        return pd.DataFrame({name: [examples[kind]] for name, kind in self.columns.kinds_by_name.items()})
 
     def facts(self) -> dict[str, Any]:
         """What there is to say about the model, for people and programs."""
