@@ -109,6 +109,7 @@ def test_transform_checks_the_columns(wave):
         fitted.transform(da.from_array(X[:, :5], chunks=500)).compute()
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_changes_nothing(wave, tmp_path):
     X, y = wave
     plain = LearnedKernelMetric(n_landmarks=60, random_state=0).fit(X, y)

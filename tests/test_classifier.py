@@ -63,6 +63,7 @@ def test_feature_weights_are_learned_inside_each_fold():
     assert leaking.fit(FeatureWeights(1.0).fit_transform(X, y), y).best_score_ > ours.best_score_ + 0.1
 
 
+@pytest.mark.slow
 def test_the_whole_search_on_a_small_table(wine):
     X, y, X_new, y_new = wine
     model = MetricClassifier(random_state=0).fit(X, y)
@@ -96,6 +97,7 @@ def test_the_time_budget_ends_the_search_not_the_fit(fitted):
     assert {candidate.preparation for candidate in fitted.candidates_} == {("standard", "rbf", 0.0)}
 
 
+@pytest.mark.slow
 def test_the_random_state_decides_the_folds(wine):
     X, y, X_new, _ = wine
     one, two = (MetricClassifier(**QUICK).fit(X, y).predict_proba(X_new) for _ in range(2))
@@ -156,6 +158,7 @@ def test_arrays_with_gaps():
     assert model.score(X[1::2], y[1::2]) > 0.9
 
 
+@pytest.mark.slow
 def test_many_samples_are_searched_on_a_part(monkeypatch, wine):
     X, y, X_new, y_new = wine
     monkeypatch.setattr(classifier, "SEARCHED_SAMPLES", 60)
@@ -393,5 +396,6 @@ def test_a_table_beyond_memory_once_it_is_encoded(monkeypatch):
 
 @parametrize_with_checks([MetricClassifier(**QUICK), FeatureWeights()])
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.slow
 def test_scikit_learns_checks(estimator, check):
     check(estimator)

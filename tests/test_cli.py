@@ -102,6 +102,7 @@ def test_completion_loads_nothing_that_commands_work_with():
     assert names == []
 
 
+@pytest.mark.slow
 def test_what_a_command_loads_is_seen():
     """The tests above see what is loaded if something is."""
     assert "numpy" in loaded(["inspect", "nothing"])[1]

@@ -249,6 +249,8 @@ class TestDownload:
             (stuck, "[Tt]ime"),
             (broken_off, "Connection|Incomplete|broken"),
         ],
+        # Archives hold the time, and names of tests that hold archives differ between the processes that run them.
+        ids=["cut", "changed", "other name", "huge", "no archive", "unavailable", "stuck", "broken off"],
     )
     def test_failures_are_told_and_leave_nothing(self, tiny, server, monkeypatch, answer, message):
         monkeypatch.setattr(downloads, "TIMEOUT", 0.2)
@@ -270,6 +272,7 @@ class TestDownload:
             (lying(2**31, CONTENT), "far larger"),
             (lying(len(CONTENT), b"0" * 2**27, zipfile.ZIP_BZIP2), "packed in an unusual way"),
         ],
+        ids=["dripping", "endless", "more than it says", "less than it says", "far less", "unusual"],
     )
     def test_answers_without_end_and_archives_that_lie(self, tiny, server, monkeypatch, answer, message):
         monkeypatch.setattr(downloads, "LONGEST", 0.5)

@@ -150,6 +150,7 @@ class TestProjections:
         np.testing.assert_allclose(found.multipliers, multipliers, rtol=1e-9)
         np.testing.assert_allclose(found.relaxed_bounds, relaxed, rtol=1e-9)
 
+    @pytest.mark.slow
     def test_sweeps_alone_reach_the_same_optimum(self, monkeypatch):
         X, y = blobs((20, 20), d=3)
         model = ITML(random_state=0).fit(X, y)

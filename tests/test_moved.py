@@ -22,9 +22,10 @@ def test_pickles_load_and_map_as_before(name):
     content, data, coordinates = FOUND[name]
     model = pickle.loads(content)
     assert type(model).__module__.startswith("outmetric.")
-    np.testing.assert_array_equal(model.transform(data), coordinates)
+    mapped = model.transform(data)
+    np.testing.assert_allclose(mapped, coordinates, rtol=1e-9)  # another BLAS sums in another order
     again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.transform(data), coordinates)
+    np.testing.assert_array_equal(again.transform(data), mapped)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ def examples(page):
     return re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
 
 
+@pytest.mark.slow
 def test_the_examples_run_in_order(tmp_path, monkeypatch):
     blocks = examples(PROJECT / "README.md")
     assert len(blocks) >= 4

@@ -816,6 +816,7 @@ def tamper_with_bytes(rng, path, content):
 
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast")
 @pytest.mark.parametrize("seed", range(ROUNDS))
+@pytest.mark.slow
 def test_no_file_does_harm(seed, fitted, watched, tmp_path):
     """At least 10,000 in all: each is refused with our own error, or is a model; nothing runs, and memory is in proportion."""
     rng = np.random.default_rng(seed)

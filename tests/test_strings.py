@@ -261,6 +261,7 @@ def test_new_strings_that_do_not_suit():
 
 
 @pytest.mark.skipif("OUTMETRIC_DATA" not in os.environ, reason="the UCI files are not here (OUTMETRIC_DATA)")
+@pytest.mark.slow
 def test_on_splice_junctions_substrings_beat_letters():
     """A tenth for training; both kernels with four settings, the same weights and the same neighbours."""
     table, words = load_uci("molecular"), load_uci("molecular", raw=True).data

@@ -10,6 +10,7 @@ import pytest
 
 import outmetric
 
+pytestmark = pytest.mark.slow
 SOURCE = Path(outmetric.__file__).parent
 # A room may import those before it.
 ROOMS = [

@@ -551,6 +551,7 @@ def test_memory_that_nobody_tells(tmp_path, monkeypatch):
     is_the_table(read_table(save(tmp_path, "t.csv", as_csv())))
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_columns(tmp_path):
     width = 100_000
     rows = [

@@ -159,7 +159,9 @@ def progress_bar(**settings: Any) -> Any:
 def progress() -> Iterator[Callable[[int, int | None, str], None]]:
     """A function (done, total, text) that moves a bar on stderr, which disappears in the end; without a total it only moves."""
     bar = progress_bar(transient=True)
-    bar.disable = not bar.console.is_terminal
+    if not bar.console.is_terminal:
+        yield lambda done, total, text: None  # a disabled bar of many versions of rich still ends its line
+        return
     with bar:
         task = bar.add_task("reading the table", total=None)
 
