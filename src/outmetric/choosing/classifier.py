@@ -65,7 +65,7 @@ SEARCHED_SAMPLES = 1000
 FEW_SAMPLES = 250
 # With a time budget: on how many rows settings are compared if all of them would take too long, beginning with FEW_SAMPLES, which
 # tells the pace; which share of the budget comparing one preparation may take; and which is kept for what follows at most.
-FEWER_SAMPLES, PREPARATION_SHARE, KEPT_SHARE = (700, 500, 350), 1 / 8, 0.4
+FEWER_SAMPLES, PREPARATION_SHARE, KEPT_SHARE = (700, 500, 350), 1 / 8, 0.5
 
 
 def _check_stored(found: MetricClassifier, size: int) -> None:
@@ -185,10 +185,17 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, BestMap
 
     def _fit_committee(self, X: Any, labels: Array, budget: Budget) -> Self:
         """Fit the committee, and what novelty is judged by."""
-        best, pace, n_samples = self.candidates_[0], self._pace, len(labels)
+        pace, n_samples = self._pace, len(labels)
         kept = 0.0 if pace is None else min(pace.novelty(min(n_samples, NOVELTY_ROWS)), max(budget.left, 0.0) * KEPT_SHARE)
         elected = fit_committee(
-            self.candidates_, _committee_size(n_samples), X, labels, budget=budget.keeping(kept), pace=pace, tell=self._tell
+            self.candidates_,
+            _committee_size(n_samples),
+            X,
+            labels,
+            budget=budget.keeping(kept),
+            pace=pace,
+            hurried=bool(self.left_out_),
+            tell=self._tell,
         )
         best, fitted = elected.members[0].candidate, elected.members[0].pipeline
         most = novelty_rows(n_samples, budget, pace)

@@ -4,30 +4,36 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import numpy as np
+from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.model_selection import KFold
-from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import _safe_indexing
+from sklearn.utils import _safe_indexing, gen_batches
 
-from outmetric.choosing.votes import counted_votes, smoothed_votes
-from outmetric.foundation import Array, Budget, now, storable
+from outmetric.choosing.evaluation import evaluate
+from outmetric.choosing.scoring import SMALL, Scoring
+from outmetric.choosing.votes import Vote, counted_votes, smoothed_votes
+from outmetric.foundation import Array, Budget, now, one_blas_thread, storable
 from outmetric.rows import EXACT_MEMBERS, LANDMARKS
 
 COMMITTEE = 25
 # With more than this, fewer maps vote; with more than EXACT_MEMBERS they are made of landmarks, at half a point of accuracy.
 MANY_SAMPLES, LARGE_COMMITTEE = 2000, 5
-# What maps are made of when time is short; and how many of a kind there should be before a better kind is worth its time.
-FEWER_LANDMARKS, FEW_MEMBERS = (500, 250, 100), 3
-# Rows by which novelty is judged, and fewer when time is short; and the folds that they are divided into.
+# What maps are made of when time is short: one map of many landmarks is better than several of few. Cost: this power.
+FEWER_LANDMARKS, LANDMARKS_COST = (1000, 500, 250, 100), 1.5
+# By how many rows novelty is judged, or by how many if time is short; and the folds that these are divided into.
 NOVELTY_ROWS, FEWER_NOVELTY_ROWS, NOVELTY_FOLDS = 500, (500, 250, 100), 5
 # Below this, a fit on more rows costs as their square, above as their cube.
 SQUARE_ROWS = 1000
+# Rows whose distances are held at once.
+BLOCK = 4096
 
 
 @storable("Candidate", holds_models=True)
@@ -122,6 +128,7 @@ def fit_committee(
     *,
     budget: Budget,
     pace: Pace | None = None,
+    hurried: bool = False,
     tell: Callable[[int, int, str], object] = lambda done, total, text: None,
 ) -> Elected:
     """The best candidates fitted on all data, each map once: with the number of neighbours that serves it best.
@@ -137,27 +144,34 @@ def fit_committee(
         When it is short, maps are made of fewer landmarks, or fewer; but there is one at least.
     pace : Pace, optional
         What fits took until now; without it the cheapest are taken.
+    hurried : bool
+        Whether something was left out before.
     tell : function (done, total, text)
         Hears of each map before it is fitted.
+
+    Notes
+    -----
+    The same candidates give the same maps with a budget and without, to the last bit, if nothing is left out.
     """
     distinct: dict[Any, Candidate] = {}
     for candidate in candidates:
         distinct.setdefault(candidate.map_key, candidate)
     wanted = min(size, len(distinct))
-    usual = usual_landmarks(len(y))
+    most, usual = wanted, usual_landmarks(len(y))
     landmarks = usual
     if budget.limited and (pace is None or not budget.allows(wanted * pace.member(len(y), usual))):
-        landmarks = _affordable_landmarks(candidates[0], min(FEW_MEMBERS, wanted), X, y, budget, pace)
+        # One less in any case: whatever is done in a hurry differs in its last digits, so it must be seen.
+        hurried, most, landmarks = True, max(1, wanted - 1), _affordable_landmarks(candidates[0], X, y, budget, pace)
     members: list[Member] = []
     failure: ValueError | None = None
     longest = 0.0
     for candidate in distinct.values():
-        if len(members) == wanted or (members and not budget.allows(longest)):
+        if len(members) == most or (members and not budget.allows(longest)):
             break
         tell(len(members), wanted, f"fitting map {len(members) + 1} of {wanted}")
         began = now()
         try:
-            members.append(_member(candidate, landmarks, X, y))
+            members.append(_member(candidate, landmarks, X, y, hurried=hurried))
         except ValueError as error:  # sound in the folds, but not with all data
             failure = error
         longest = max(longest, now() - began)
@@ -171,33 +185,36 @@ def fit_committee(
     return Elected(members, left_out)
 
 
-def _member(candidate: Candidate, n_landmarks: int | None, X: Any, y: Array) -> Member:
+def _member(candidate: Candidate, n_landmarks: int | None, X: Any, y: Array, *, hurried: bool) -> Member:
     chosen = candidate.unfitted()
     if n_landmarks is not None:
         chosen.set_params(metric__n_landmarks=n_landmarks)
-    fitted = chosen.fit(X, y)
-    voters = KNeighborsClassifier(candidate.n_neighbors).fit(fitted.transform(X), y)
+    # On a busy machine several threads take many times as long for small matrices.
+    with one_blas_thread() if hurried and (n_landmarks or len(y)) < SMALL else nullcontext():
+        fitted = chosen.fit(X, y)
+        voters = KNeighborsClassifier(candidate.n_neighbors).fit(fitted.transform(X), y)
     return Member(candidate, fitted, voters)
 
 
-def _affordable_landmarks(candidate: Candidate, count: int, X: Any, y: Array, budget: Budget, pace: Pace | None) -> int | None:
-    """With how many landmarks, if any, there is time for so many members; at worst with the fewest, whose time is measured."""
+def _affordable_landmarks(candidate: Candidate, X: Any, y: Array, budget: Budget, pace: Pace | None) -> int | None:
+    """With how many landmarks, if any, there is time for a member; at worst with the fewest, whose time is measured."""
     usual = usual_landmarks(len(y))
-    fewer = [number for number in FEWER_LANDMARKS if 2 * number <= len(y)]
+    fewer = [number for number in FEWER_LANDMARKS if 2 * number <= len(y) and number < (usual or len(y))]
     if not fewer:
         return usual
-    if usual is None and pace is not None and budget.allows(count * pace.exact(len(y))):
+    fewest = fewer[-1]
+    if pace is None or not budget.allows(pace.member(len(y), fewest)):
+        return fewest
+    if usual is None and budget.allows(pace.exact(len(y))):
         return None
-    if not budget.allows(0):
-        return fewer[-1]
     began = now()
     try:
-        _member(candidate, fewer[-1], X, y)
+        _member(candidate, fewest, X, y, hurried=True)
     except ValueError:  # another may be sound
-        return fewer[-1]
+        return fewest
     seconds = now() - began
     tried = fewer if usual is None else [usual, *fewer]
-    return next((number for number in tried if budget.allows(count * seconds * (number / fewer[-1]) ** 2)), fewer[-1])
+    return next((number for number in tried if budget.allows(seconds * (number / fewest) ** LANDMARKS_COST)), fewest)
 
 
 @storable("Novelty", holds_models=True)
@@ -257,17 +274,18 @@ class Novelty:
         X, y = _safe_indexing(X, rows), y[rows]
         before = _before(pipeline)
         own = np.full((2, len(rows)), np.nan)
-        with warnings.catch_warnings():
+        with one_blas_thread(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # whoever fitted the map on all rows was told
-            for train, test in KFold(min(NOVELTY_FOLDS, len(rows)), shuffle=True, random_state=0).split(rows):
-                known, new = _safe_indexing(X, train), _safe_indexing(X, test)
-                try:
-                    for place, space in enumerate((before, pipeline)):
-                        mapped = clone(space).fit(known, y[train])
-                        own[place, test] = _mean_distances(mapped.transform(known), mapped.transform(new), n_neighbors)
-                except ValueError:  # too few rows, of one class for instance
-                    own[:, test] = np.nan
-            in_features, in_map = own[:, np.isfinite(own).all(axis=0)]
+            folds = list(KFold(min(NOVELTY_FOLDS, len(rows)), shuffle=True, random_state=0).split(rows))
+            classes = {"dimension": y.shape[1]} if y.ndim == 2 else {"n_classes": len(np.unique(y))}
+            scoring = Scoring.plan(pipeline, [{}], folds, 1, len(rows), **classes)
+            vote = _OutOfFoldDistances(scoring.neighbours, n_neighbors, own[0])
+            for task, (train, test) in zip(scoring.tasks, folds, strict=True):
+                evaluate(task, X, y, vote, scoring.request)  # where it fails, too few rows for instance, it tells no distances
+                mapped = clone(before).fit(_safe_indexing(X, train), y[train])
+                known, new = (mapped.transform(_safe_indexing(X, part)) for part in (train, test))
+                own[1, test] = _mean_distances(known, new, n_neighbors)
+            in_map, in_features = own[:, np.isfinite(own).all(axis=0)]
             if not len(in_map):
                 return None
             preparation = clone(before).fit(X, y)
@@ -286,6 +304,21 @@ class Novelty:
         return _quantiles(found, self.larger)
 
 
+@dataclass(frozen=True, eq=False)
+class _OutOfFoldDistances(Vote):
+    """Notes how far the rows of each fold are from their nearest neighbours, and has no opinion else."""
+
+    n_neighbors: int
+    found: Array
+
+    def of(self, rows: Array) -> Self:
+        return replace(self, found=self.found[rows])
+
+    def scores(self, train: Array, voters: Array, new: Array, asked: Array, X: Any) -> Array:
+        self.found[asked] = _mean_distances(train[0], new[0], self.n_neighbors)
+        return np.zeros((len(train), len(self.neighbours)))
+
+
 def novelty_rows(n_samples: int, budget: Budget, pace: Pace | None) -> int:
     """By how many rows novelty can be judged in time; at worst by the fewest."""
     for count in FEWER_NOVELTY_ROWS:
@@ -301,8 +334,13 @@ def _before(pipeline: Any) -> Pipeline:
 
 
 def _mean_distances(known: Any, new: Any, n_neighbors: int) -> Array:
-    neighbours = NearestNeighbors(n_neighbors=min(n_neighbors, len(known))).fit(np.asarray(known))
-    return np.asarray(neighbours.kneighbors(np.asarray(new))[0].mean(axis=1))
+    """How far new points are from their nearest neighbours, on average."""
+    count = min(n_neighbors, len(known))
+    known, new = np.asarray(known, dtype=np.float64), np.asarray(new, dtype=np.float64)
+    found = np.empty(len(new))
+    for part in gen_batches(len(new), BLOCK):
+        found[part] = np.partition(cdist(new[part], known), count - 1, axis=1)[:, :count].mean(axis=1)
+    return found
 
 
 def _quantiles(values: Array, ordered: Array) -> Array:
