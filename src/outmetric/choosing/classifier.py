@@ -24,6 +24,7 @@ from outmetric.choosing.committee import (
     LARGE_COMMITTEE,
     MANY_SAMPLES,
     NOVELTY_ROWS,
+    NOVELTY_SHARE,
     Candidate,
     Novelty,
     Pace,
@@ -186,7 +187,7 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, BestMap
     def _fit_committee(self, X: Any, labels: Array, budget: Budget) -> Self:
         """Fit the committee, and what novelty is judged by."""
         pace, n_samples = self._pace, len(labels)
-        kept = 0.0 if pace is None else min(pace.novelty(min(n_samples, NOVELTY_ROWS)), max(budget.left, 0.0) * KEPT_SHARE)
+        kept = 0.0 if pace is None else min(pace.novelty(min(n_samples, NOVELTY_ROWS)), max(budget.left, 0.0) * NOVELTY_SHARE)
         elected = fit_committee(
             self.candidates_,
             _committee_size(n_samples),

@@ -30,6 +30,8 @@ MANY_SAMPLES, LARGE_COMMITTEE = 2000, 5
 FEWER_LANDMARKS, LANDMARKS_COST = (1000, 500, 250, 100), 1.5
 # By how many rows novelty is judged, or by how many if time is short; and the folds that these are divided into.
 NOVELTY_ROWS, FEWER_NOVELTY_ROWS, NOVELTY_FOLDS = 500, (500, 250, 100), 5
+# Which share of the time that is left is kept for that at most.
+NOVELTY_SHARE = 0.2
 # Below this, a fit on more rows costs as their square, above as their cube.
 SQUARE_ROWS = 1000
 # Rows whose distances are held at once.
@@ -96,7 +98,8 @@ class Pace:
         """A fit that has landmarks, or none."""
         if n_landmarks is None:
             return self.exact(n_samples)
-        return self.exact(n_landmarks) * (6 + n_samples / n_landmarks)
+        sums = 2 * self.exact(SQUARE_ROWS) * n_samples * n_landmarks**2 / SQUARE_ROWS**3
+        return self.exact(n_landmarks) * (1 + n_landmarks / 150) + sums
 
     def committee(self, n_samples: int, size: int) -> float:
         """All members, as they are when there is time for everything, and what novelty is judged by."""
