@@ -188,15 +188,16 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, BestMap
         """Fit the committee, and what novelty is judged by."""
         pace, n_samples = self._pace, len(labels)
         kept = 0.0 if pace is None else min(pace.novelty(min(n_samples, NOVELTY_ROWS)), max(budget.left, 0.0) * NOVELTY_SHARE)
+        size = min(_committee_size(n_samples), len({candidate.map_key for candidate in self.candidates_}))
+        self._tell(1, 1, f"fitting the best, {size} if there is time" if budget.limited else f"fitting the {size} best")
         elected = fit_committee(
             self.candidates_,
-            _committee_size(n_samples),
+            size,
             X,
             labels,
             budget=budget.keeping(kept),
             pace=pace,
             hurried=bool(self.left_out_),
-            tell=self._tell,
         )
         best, fitted = elected.members[0].candidate, elected.members[0].pipeline
         most = novelty_rows(n_samples, budget, pace)
@@ -317,7 +318,7 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, BestMap
         if callable(self.verbose):
             self.verbose(done, total, text)
         elif self.verbose:
-            announce("MetricClassifier", f"{done} of {total} done; now {text}")
+            announce("MetricClassifier", text if done == total else f"{done} of {total} preparations compared; now {text}")
 
     def predict_proba(self, X: Any) -> Array:
         """The committee's mean of smoothed neighbour votes, shape (n, classes)."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -132,7 +131,6 @@ def fit_committee(
     budget: Budget,
     pace: Pace | None = None,
     hurried: bool = False,
-    tell: Callable[[int, int, str], object] = lambda done, total, text: None,
 ) -> Elected:
     """The best candidates fitted on all data, each map once: with the number of neighbours that serves it best.
 
@@ -149,8 +147,6 @@ def fit_committee(
         What fits took until now; without it the cheapest are taken.
     hurried : bool
         Whether something was left out before.
-    tell : function (done, total, text)
-        Hears of each map before it is fitted.
 
     Notes
     -----
@@ -171,7 +167,6 @@ def fit_committee(
     for candidate in distinct.values():
         if len(members) == most or (members and not budget.allows(longest)):
             break
-        tell(len(members), wanted, f"fitting map {len(members) + 1} of {wanted}")
         began = now()
         try:
             members.append(_member(candidate, landmarks, X, y, hurried=hurried))
@@ -266,7 +261,7 @@ class Novelty:
         Parameters
         ----------
         pipeline : Pipeline
-            The map, unfitted; its last step is the metric.
+            The map as it is to be fitted; its last step is the metric.
         fitted : Pipeline
             The same, fitted on all rows.
         X, y : data and targets
@@ -275,7 +270,7 @@ class Novelty:
         if len(rows) > most:
             rows = np.sort(np.random.default_rng(0).choice(rows, most, replace=False))
         X, y = _safe_indexing(X, rows), y[rows]
-        before = _before(pipeline)
+        pipeline, before = _exact(pipeline), _before(pipeline)
         own = np.full((2, len(rows)), np.nan)
         with one_blas_thread(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # whoever fitted the map on all rows was told
@@ -328,6 +323,14 @@ def novelty_rows(n_samples: int, budget: Budget, pace: Pace | None) -> int:
         if not budget.limited or (pace is not None and budget.allows(pace.novelty(min(n_samples, count)))):
             return count
     return FEWER_NOVELTY_ROWS[-1]
+
+
+def _exact(pipeline: Any) -> Pipeline:
+    """The same map without landmarks, which so few rows do not need."""
+    metric = clone(pipeline.steps[-1][1])
+    if getattr(metric, "n_landmarks", None) is not None or getattr(metric, "solver", None) == "nystroem":
+        metric.set_params(n_landmarks=None, solver="auto")
+    return Pipeline([*clone(pipeline).steps[:-1], ("metric", metric)])
 
 
 def _before(pipeline: Any) -> Pipeline:
