@@ -220,7 +220,7 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, BestMap
 
     def _check_training(self, X: Any, y: Any) -> tuple[Any, Array]:
         """X checked, and the class indices of y."""
-        X = self._check_table(X, reset=True)
+        X = self.check_table(X, reset=True)
         y = check_labels(self, y)
         if len(y) != len(X):
             raise ValueError(f"Found input variables with inconsistent numbers of samples: {[len(X), len(y)]}")
@@ -323,7 +323,7 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, BestMap
     def predict_proba(self, X: Any) -> Array:
         """The committee's mean of smoothed neighbour votes, shape (n, classes)."""
         check_is_fitted(self)
-        X = self._check_table(X, reset=False)
+        X = self.check_table(X, reset=False)
         with unnamed_rows():
             return np.asarray(np.mean([member.probabilities(X) for member in self.committee_], axis=0))
 

@@ -184,7 +184,7 @@ class BestMapMixin:
     def transform(self, X: Any) -> Array:
         """Coordinates of the best map: Euclidean distance there is the learned metric."""
         check_is_fitted(self)
-        X = self._check_table(X, reset=False)
+        X = self.check_table(X, reset=False)
         with unnamed_rows():
             return np.asarray(self.best_estimator_.transform(X))
 
@@ -255,11 +255,11 @@ class BestMapMixin:
                 "they are too few. Fit it again, on more rows."
             )
         assert self.novelty_ is not None
-        X = self._check_table(X, reset=False)
+        X = self.check_table(X, reset=False)
         with unnamed_rows():
             return self.novelty_.of(X, np.asarray(self.best_estimator_.transform(X)))
 
-    def _check_table(self, X: Any, *, reset: bool) -> Any:
+    def check_table(self, X: Any, *, reset: bool) -> Any:
         if hasattr(X, "columns") and hasattr(X, "dtypes"):
             with located(X):
                 validate_data(self, X, reset=reset, skip_check_array=True)
