@@ -279,7 +279,9 @@ class Novelty:
             scoring = Scoring.plan(pipeline, [{}], folds, 1, len(rows), **classes)
             vote = _OutOfFoldDistances(scoring.neighbours, n_neighbors, own[0])
             for task, (train, test) in zip(scoring.tasks, folds, strict=True):
-                evaluate(task, X, y, vote, scoring.request)  # where it fails, too few rows for instance, it tells no distances
+                (found,) = evaluate(task, X, y, vote, scoring.request)
+                if found.failure is not None:  # too few rows without these, for instance
+                    continue
                 mapped = clone(before).fit(_safe_indexing(X, train), y[train])
                 known, new = (mapped.transform(_safe_indexing(X, part)) for part in (train, test))
                 own[1, test] = _mean_distances(known, new, n_neighbors)
