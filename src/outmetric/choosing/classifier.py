@@ -260,7 +260,9 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, BestMap
             """For how much of it there was time: "all", "some" or "none"."""
             own = budget.keeping(self._kept(budget, n_samples))
             scored = bool(found or first)
-            if (scored or failures) and not own.allows(0):
+            # Nothing is known before a candidate is scored in all folds.
+            shortest = len(folds) * self._pace.exact(len(folds[0][0])) if self._pace else 0.0
+            if (scored or failures) and not own.allows(shortest):
                 return "none"
             scaling, kernel, power = preparation
             self._tell(done, total, f"{kernel}, {scaling}, R2^{power:g}")
