@@ -211,7 +211,8 @@ def test_a_map_that_fails_on_all_data_is_left_out(fitted, wine, monkeypatch):
 
 def test_it_tells_what_it_chose(fitted):
     text = fitted.summary()
-    assert "a classifier: nearest neighbours vote in 9 learned maps" in text
+    assert "a classifier, by votes of nearest neighbours" in text
+    assert "9 maps vote" in text
     assert "left out" not in text
     assert "scaling standard, kernel rbf" in text
 

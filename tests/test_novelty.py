@@ -97,7 +97,7 @@ def test_models_that_do_not_know_say_so():
     old = getattr(old, "estimator", old)
     with pytest.raises(ValueError, match="saved by an earlier version"):
         old.novelty(pandas.DataFrame(columns=old.feature_names_in_))
-    assert "nearest neighbours vote" in old.summary()
+    assert "maps vote" in old.summary()
 
 
 def test_rows_that_are_too_few_know_nothing_of_novelty():

@@ -338,10 +338,11 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, BestMap
         preparations = len({candidate.preparation for candidate in self.candidates_})
         left_out = getattr(self, "left_out_", ())
         return [
-            Fact("kind", f"a classifier: nearest neighbours vote in {len(self.committee_)} learned maps, whose votes are averaged"),
+            Fact("kind", "a classifier, by votes of nearest neighbours in learned maps"),
             Fact("learned from", data(self.committee_[0].voters.n_samples_fit_, self.n_features_in_, self.classes_)),
             Fact("compared", f"{len(self.candidates_)} candidates (ways to prepare the data: {preparations})"),
             *([Fact("left out", f"for lack of time: {'; '.join(left_out)}")] if left_out else []),
+            Fact("committee", f"{len(self.committee_)} maps vote"),
             *committee_facts("log-likelihood per sample", self.committee_),
             Fact("time", f"{self.fit_time_:.1f} s"),
         ]
