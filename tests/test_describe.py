@@ -258,7 +258,9 @@ def test_the_classifier_tells_of_its_committee(fitted):
     assert told["committee"] == f"{len(model.committee_)} maps vote"
     assert told["compared"] == f"{len(model.candidates_)} candidates (ways to prepare the data: 1)"
     first = model.committee_[0].candidate
-    assert told["map 1"].startswith(f"{first.score:.4g}: scaling standard, kernel rbf, power 0, model ")
+    assert told["map 1"].startswith(
+        f"{first.score:.4g}, accuracy {first.scores['accuracy']:.4g}: scaling standard, kernel rbf, power 0, model "
+    )
     assert told["map 1"].endswith(f"{first.n_neighbors} neighbours")
     assert {"map 5"} <= set(told)
     assert told["time"] == f"{model.fit_time_:.1f} s"
