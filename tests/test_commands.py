@@ -2,12 +2,14 @@
 
 import csv
 import io
+import itertools
 import json
 import os
 import shlex
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -25,6 +27,7 @@ from outmetric import cli, tables
 from outmetric.choosing import comparison
 from outmetric.choosing.classifier import MetricClassifier
 from outmetric.columns.encoding import table_encoder
+from outmetric.foundation import progress
 from outmetric.paper.protocol import METHODS
 from outmetric.tables import models as tabular
 
@@ -68,6 +71,14 @@ def done(*arguments, text=None):
 
 def rows_of(output):
     return list(csv.DictReader(io.StringIO(output)))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def hasty_clock():
+    """One by which every budget is over at once, so that models do not depend on the machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(progress, "clock", itertools.count().__next__)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -301,6 +312,49 @@ def test_inspect(folder):
     text = done("inspect", folder / "cars.model")
     assert "europe (30)" in text
     assert "maps vote" in text
+    assert "left out" in text
+
+
+@pytest.mark.parametrize(
+    ("n_measures", "arguments"),
+    [
+        (2, ("-t", "origin")),
+        (2, ("-t", "origin", "--model", "learned")),
+        (2, ("-t", "origin", "--model", "learned", "--set", "n_landmarks=20")),
+        (1, ("-t", "weight", "--leave-out", "origin")),
+    ],
+)
+def test_novelty_kind_and_scores_are_told(folder, tmp_path, n_measures, arguments):
+    done("fit", folder / "cars.csv", "-o", tmp_path / "model", "--id", "name", "--time-budget", 0.1, *arguments)
+    new = cars()[:4].assign(power=[100.0, 120.0, 1e6, 110.0])
+    new.to_csv(tmp_path / "new.csv", index=False)
+    code, output, talk = run("predict", tmp_path / "model", tmp_path / "new.csv")
+    assert code == 0
+    found = [float(row["novelty"]) for row in rows_of(output)]
+    assert found[2] == 1
+    assert max(found[0], found[1], found[3]) < 1
+    assert talk.strip().endswith("do not rely on it: name car 2.")
+    code, _, talk = run("neighbors", tmp_path / "model", tmp_path / "new.csv", "-k", 2)
+    assert code == 0
+    assert talk.strip().endswith("do not rely on it: name car 2.")
+    loaded = outmetric.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.novelty(pd.read_csv(tmp_path / "new.csv")), found)
+    facts = json.loads(done("inspect", tmp_path / "model", "--json"))
+    assert "nearest neighbours in a map learned by LearnedKernelMetric" in facts["kind"]
+    shown = done("inspect", tmp_path / "model")
+    measures = {"cross-validated accuracy", "cross-validated log-likelihood per row", "cross-validated R2"} & set(facts)
+    assert len(measures) == n_measures
+    assert all(measure in shown for measure in measures)
+
+
+def test_a_model_that_does_not_know_novelty_says_so(folder, model, tmp_path):
+    forgetful = clone(model.estimator).fit(cars()[["weight", "power", "fuel"]], cars()["origin"])
+    forgetful.novelty_ = None
+    outmetric.save(replace(model, estimator=forgetful, mapping=forgetful), tmp_path / "model")
+    code, output, talk = run("predict", tmp_path / "model", folder / "new.csv")
+    assert code == 0
+    assert "novelty" not in rows_of(output)[0]
+    assert "earlier version" in talk
 
 
 def test_export(folder, model, tmp_path):

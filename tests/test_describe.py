@@ -16,6 +16,7 @@ from sklearn.utils import estimator_html_repr
 
 from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricClassifier, MetricSearchCV, kernels
 from outmetric.baselines import ITML, LMNN, KernelITML, KernelLMNN
+from outmetric.choosing import classifier
 
 EVIL = "<img src=x onerror=a()>"  # short enough to be told in full
 ESTIMATORS = [
@@ -26,7 +27,7 @@ ESTIMATORS = [
     ITML(random_state=0),
     KernelITML(random_state=0),
     MetricSearchCV(LearnedKernelMetric(), {"bandwidth": [2.0, 4.0], "regression_weight": [0.3, 3.0]}, n_neighbors=[8, 9], cv=3),
-    MetricClassifier(time_budget=1e-3, random_state=0),
+    MetricClassifier(random_state=0),
 ]
 
 
@@ -40,6 +41,15 @@ def wine():
     X = StandardScaler().set_output(transform="pandas").fit_transform(X)
     X = X.rename(columns={"alcohol": EVIL})
     return X.iloc[::2], np.array([EVIL, "b", "c"])[y][::2]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_preparation():
+    """The classifier tries one only."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"SCALINGS": ("standard",), "KERNELS": ("rbf",), "POWERS": (0.0,), "REFINED": 0}.items():
+            patch.setattr(classifier, name, value)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -258,7 +268,9 @@ def test_the_classifier_tells_of_its_committee(fitted):
     assert told["committee"] == f"{len(model.committee_)} maps vote"
     assert told["compared"] == f"{len(model.candidates_)} candidates (ways to prepare the data: 1)"
     first = model.committee_[0].candidate
-    assert told["map 1"].startswith(f"{first.score:.4g}: scaling standard, kernel rbf, power 0, model ")
+    assert told["map 1"].startswith(
+        f"{first.score:.4g}, accuracy {first.scores['accuracy']:.4g}: scaling standard, kernel rbf, power 0, model "
+    )
     assert told["map 1"].endswith(f"{first.n_neighbors} neighbours")
     assert {"map 5"} <= set(told)
     assert told["time"] == f"{model.fit_time_:.1f} s"

@@ -1,7 +1,7 @@
 """Settings chosen by cross-validation: votes, searches, committees, and the classifier that needs no settings."""
 
 from outmetric.choosing.classifier import FINE, MetricClassifier
-from outmetric.choosing.committee import Candidate, Member
+from outmetric.choosing.committee import Candidate, Member, Novelty
 from outmetric.choosing.comparison import FOLDS, NEIGHBOURS, OURS, RIVALS, Grid, Rival, compare
 from outmetric.choosing.scoring import Scoring
 from outmetric.choosing.search import MetricSearchCV
@@ -19,6 +19,7 @@ __all__ = [
     "Member",
     "MetricClassifier",
     "MetricSearchCV",
+    "Novelty",
     "Rival",
     "Scoring",
     "compare",

@@ -6,26 +6,35 @@ It searches over how features are scaled, the kernel, how strongly informative f
 
 from __future__ import annotations
 
-import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
-from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import KFold, RepeatedStratifiedKFold, train_test_split
+from sklearn.model_selection import KFold, ParameterGrid, RepeatedStratifiedKFold, train_test_split
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import QuantileTransformer, StandardScaler
 from sklearn.utils import _safe_indexing, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from outmetric.choosing.committee import COMMITTEE, LARGE_COMMITTEE, MANY_SAMPLES, Candidate, fit_committee
-from outmetric.choosing.search import MetricSearchCV
-from outmetric.choosing.votes import check_voters, smoothed_votes_to_onnx
-from outmetric.columns import DateParts, FeatureWeights, check_frame, content, table_encoder, without_na
+from outmetric.choosing.committee import (
+    COMMITTEE,
+    LARGE_COMMITTEE,
+    MANY_SAMPLES,
+    NOVELTY_ROWS,
+    NOVELTY_SHARE,
+    Candidate,
+    Novelty,
+    Pace,
+    fit_committee,
+    novelty_rows,
+)
+from outmetric.choosing.prediction import BestMapMixin, committee_facts, unnamed_rows
+from outmetric.choosing.scoring import Scoring
+from outmetric.choosing.votes import ClassVote, check_voters, score_function, smoothed_votes_to_onnx
+from outmetric.columns import FeatureWeights, table_encoder
 from outmetric.estimators import (
     Described,
     Fact,
@@ -33,30 +42,31 @@ from outmetric.estimators import (
     LearnedKernelMetric,
     check_labels,
     data,
-    located,
-    number,
-    settings_text,
 )
-from outmetric.foundation import Array, announce, check_number, exportable_votes, storable
+from outmetric.foundation import Array, Budget, announce, check_number, exportable_votes, storable
 
+SCALINGS = ("standard", "quantile")
 KERNELS = ("rbf", "laplacian", "additive")
 POWERS = (0.0, 0.25, 0.5, 1.0)
 # The additive kernel takes time proportional to the number of features.
 ADDITIVE_FEATURES = 64
-COARSE = {"bandwidth": ["0.35*median", "0.7*median", "1.4*median"], "regression_weight": [0.3, 3.0, 30.0]}
+COARSE: dict[str, list[Any]] = {"bandwidth": ["0.35*median", "0.7*median", "1.4*median"], "regression_weight": [0.3, 3.0, 30.0]}
 FINE = {
     "bandwidth": ["0.25*median", "0.5*median", "1*median", "2*median"],
     "regression_weight": [0.1, 1.0, 10.0, 100.0],
     "collocation_weight": ["auto", 0.0],
 }
-# How many preparations are looked at more closely, and how many maps vote in the end.
+# By what candidates are compared, what else is told of them, and the numbers of neighbours that are tried.
+DECIDES, TOLD, NEIGHBOURS = "neg_log_loss", "accuracy", (1, 3, 5, 9, 15, 25)
+# How many preparations are looked at more closely.
 REFINED = 4
-# Maps that the summary tells of.
-SHOWN = 5
 # More samples than this are not searched on.
 SEARCHED_SAMPLES = 1000
 # Below this many samples the folds are drawn twice: choices by few validation points are noisy.
 FEW_SAMPLES = 250
+# With a time budget: on how many rows settings are compared if all of them would take too long, beginning with FEW_SAMPLES, which
+# tells the pace; which share of the budget comparing one preparation may take; and which is kept for what follows at most.
+FEWER_SAMPLES, PREPARATION_SHARE, KEPT_SHARE = (700, 500, 350), 1 / 8, 0.5
 
 
 def _check_stored(found: MetricClassifier, size: int) -> None:
@@ -69,9 +79,9 @@ def _voting_members(model: MetricClassifier) -> list[tuple[Any, Any]]:
     return [(member.pipeline, member.voters) for member in model.committee_]
 
 
-@storable("MetricClassifier", check=_check_stored)
+@storable("MetricClassifier", check=_check_stored, transient=["_pace"])
 @exportable_votes(_voting_members, smoothed_votes_to_onnx, own_preparations=True)
-class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerMixin, Described):
+class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, BestMapMixin, TransformerMixin, Described):
     """A nearest-neighbour classifier in learned metrics that chooses all its settings itself.
 
     By cross-validated log-loss of smoothed votes it chooses the scaling of features (standard or by quantiles), the kernel
@@ -87,13 +97,15 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
     Parameters
     ----------
     time_budget : float, optional
-        Seconds after which no further settings are tried; the search goes from simple to elaborate preparations. Default: try all.
+        Seconds that `fit` may take as a whole. It is kept by comparing fewer settings (from simple to elaborate preparations) on
+        fewer rows, and by fitting fewer maps, with landmarks; ``left_out_`` tells. There is always a model; if even the smallest
+        takes longer, a warning says so. Default: all that is described above.
     random_state : int, RandomState or None
         For the folds.
     n_jobs : int, optional
         Through joblib.
     verbose : bool or function
-        Tell on stderr what is tried; or call ``function(done, total, text)``.
+        Tell on stderr what is being done; or call ``function(done, total, text)``.
 
     Attributes
     ----------
@@ -106,6 +118,10 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
         The best map, fitted on all data.
     best_score_ : float
         Its cross-validated log-likelihood per sample; optimistic, since it is the best of many.
+    left_out_ : list of str
+        What was left out for lack of time, in words.
+    novelty_ : Novelty or None
+        What `novelty` goes by.
 
     Examples
     --------
@@ -139,23 +155,24 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
         y : array of shape (n,)
             Class labels.
         """
-        began = time.perf_counter()
-        for name in ("candidates_", "committee_", "best_estimator_"):
+        budget = Budget(self.time_budget)
+        for name in ("candidates_", "committee_", "best_estimator_", "left_out_", "novelty_"):
             self.__dict__.pop(name, None)  # nothing of an earlier fit may survive one that ends early
         if self.time_budget is not None:
             check_number("time_budget", self.time_budget, positive=True)
         X, labels = self._check_training(X, y)
         rng = check_random_state(self.random_state)
-        some = _some_rows(labels, rng)
-        deadline = np.inf if self.time_budget is None else began + self.time_budget
+        some = _some_rows(labels, SEARCHED_SAMPLES, rng)
         found: list[Candidate] = []
+        self._pace: Pace | None = None
+        self.left_out_: list[str] = []
         try:
             folds = _folds(labels[some], rng)
             seed = int(rng.randint(2**31))  # what the maps draw must come from random_state, too
-            self._choose(found, table_encoder(X), _safe_indexing(X, some), labels[some], folds, seed, deadline)
+            self._choose(found, table_encoder(X), _safe_indexing(X, some), labels[some], folds, seed, budget, len(labels))
         finally:
             self.candidates_ = sorted(found, key=lambda candidate: -candidate.score)
-        return self._fit_committee(X, labels, began)
+        return self._fit_committee(X, labels, budget)
 
     def finish(self, X: Any, y: Any) -> Self:
         """Go on after `fit` was interrupted, with the candidates that were scored until then.
@@ -164,25 +181,48 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
         ----------
         X, y : as for `fit`
         """
-        began = time.perf_counter()
+        budget = Budget(self.time_budget)
         if hasattr(self, "committee_") or not getattr(self, "candidates_", None):
             raise NotFittedError("there is no interrupted fit with a candidate that was scored: there is nothing to go on from.")
-        return self._fit_committee(*self._check_training(X, y), began)
+        return self._fit_committee(*self._check_training(X, y), budget)
 
-    def _fit_committee(self, X: Any, labels: Array, began: float) -> Self:
-        """Fit the committee."""
+    def _fit_committee(self, X: Any, labels: Array, budget: Budget) -> Self:
+        """Fit the committee, and what novelty is judged by."""
+        pace, n_samples = self._pace, len(labels)
+        kept = 0.0 if pace is None else min(pace.novelty(min(n_samples, NOVELTY_ROWS)), max(budget.left, 0.0) * NOVELTY_SHARE)
+        size = min(_committee_size(n_samples), len({candidate.map_key for candidate in self.candidates_}))
+        self._tell(1, 1, f"fitting the best, {size} if there is time" if budget.limited else f"fitting the {size} best")
+        elected = fit_committee(
+            self.candidates_,
+            size,
+            X,
+            labels,
+            budget=budget.keeping(kept),
+            pace=pace,
+            hurried=bool(self.left_out_),
+        )
+        best, fitted = elected.members[0].candidate, elected.members[0].pipeline
+        most = novelty_rows(n_samples, budget, pace)
+        novelty = Novelty.learn(best.unfitted(), fitted, X, labels, best.n_neighbors, most=most)
+        self.left_out_ += elected.left_out
+        if most < min(n_samples, NOVELTY_ROWS):
+            self.left_out_.append(f"novelty is judged by {most} rows instead of {min(n_samples, NOVELTY_ROWS)}")
         self.best_score_ = self.candidates_[0].score
-        size = COMMITTEE if len(labels) <= MANY_SAMPLES else LARGE_COMMITTEE
-        self._tell(1, 1, f"fitting the {size} best")
-        self.committee_ = fit_committee(self.candidates_, size, X, labels)
-        self.best_estimator_ = self.committee_[0].pipeline
+        self.committee_, self.best_estimator_, self.novelty_ = elected.members, fitted, novelty
         self._n_features_out = self.best_estimator_[-1].coefficients_.shape[1]
-        self.fit_time_ = time.perf_counter() - began
+        self.fit_time_ = budget.spent
+        del self._pace
+        if self.time_budget is not None and self.fit_time_ > 1.2 * self.time_budget + 1:
+            warnings.warn(
+                f"time_budget={self.time_budget:g} s was not enough for the smallest model: it took {self.fit_time_:.1f} s.",
+                UserWarning,
+                stacklevel=3,
+            )
         return self
 
     def _check_training(self, X: Any, y: Any) -> tuple[Any, Array]:
         """X checked, and the class indices of y."""
-        X = self._check_table(X, reset=True)
+        X = self.check_table(X, reset=True)
         y = check_labels(self, y)
         if len(y) != len(X):
             raise ValueError(f"Found input variables with inconsistent numbers of samples: {[len(X), len(y)]}")
@@ -199,58 +239,96 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
         labels: Array,
         folds: list[tuple[Array, Array]],
         seed: int,
-        deadline: float,
+        budget: Budget,
+        n_samples: int,
     ) -> None:
-        """Find all candidates until the deadline: each preparation coarsely, then the best ones finely."""
+        """Find all candidates for which there is time: each preparation coarsely, then the best ones finely."""
         width = X.shape[1] if encoder is None else clone(encoder).fit_transform(X).shape[1]
         preparations = [
             (scaling, kernel, power)
             for power in POWERS
             for kernel in KERNELS
-            for scaling in ("standard", "quantile")
+            for scaling in SCALINGS
             if kernel != "additive" or width <= ADDITIVE_FEATURES
         ]
+        total = len(preparations) + REFINED
+        coarse = [(LearnedKernelMetric(random_state=seed), COARSE)]
         failures: list[str] = []
+        first: list[Candidate] = []
+        compared: list[str] = []
         done = 0
 
-        def search(preparation: tuple[str, str, float], models: list[tuple[Any, dict[str, Any]]]) -> None:
-            nonlocal done
+        def search(into: list[Candidate], preparation: tuple[str, str, float], models: list[tuple[Any, dict[str, Any]]]) -> str:
+            """For how much of it there was time: "all", "some" or "none"."""
+            own = budget.keeping(self._kept(budget, n_samples))
+            scored = bool(found or first)
+            # Nothing is known before a candidate is scored in all folds.
+            shortest = len(folds) * self._pace.exact(len(folds[0][0])) if self._pace else 0.0
+            if (scored or failures) and not own.allows(shortest):
+                return "none"
             scaling, kernel, power = preparation
-            self._tell(done, len(preparations) + REFINED, f"{kernel}, {scaling}, R2^{power:g}")
-            done += 1
-            if found and time.perf_counter() > deadline:
-                return
+            self._tell(done, total, f"{kernel}, {scaling}, R2^{power:g}")
             try:
-                found.extend(self._search(preparation, models, encoder, X, labels, folds))
+                candidates, whole = self._search(preparation, models, encoder, X, labels, folds, own, not scored)
             except ValueError as error:  # this preparation suits neither; another may
                 failures.append(str(error))
+                return "all"
+            into.extend(candidates)
+            return "all" if whole else "some" if candidates else "none"
 
-        for preparation in preparations:
-            search(preparation, [(LearnedKernelMetric(random_state=seed), COARSE)])
+        if budget.limited and len(labels) > FEW_SAMPLES:
+            everything = X, labels, folds
+            X, labels, folds = _fewer(*everything, FEW_SAMPLES, seed)
+            once = search(first, preparations[0], coarse)
+            tasks = len(folds) * len(COARSE["bandwidth"])
+            share = PREPARATION_SHARE * budget.keeping(self._kept(budget, n_samples)).left
+            sizes = [size for size in (len(everything[1]), *FEWER_SAMPLES) if FEW_SAMPLES < size <= len(everything[1])]
+            size = next((size for size in sizes if self._pace and tasks * self._pace.exact(0.8 * size) <= share), FEW_SAMPLES)
+            X, labels, folds = everything if size == len(everything[1]) else _fewer(*everything, size, seed)
+            if size < len(everything[1]):
+                self.left_out_.append(f"settings were compared on {size} rows instead of {len(everything[1])}")
+            if size == FEW_SAMPLES:
+                found.extend(first)
+                compared, done = [once], 1
+        for preparation in preparations[done:]:
+            compared.append(search(found, preparation, coarse))
+            done += 1
+        found.extend(() if found else first)
         if not found:
-            raise ValueError(failures[0])
+            tries = f"{compared.count('all')} of {len(preparations)} ways to prepare the data were tried in time"
+            late = f" ({tries})" if "none" in compared else ""
+            raise ValueError(f"{failures[0]}{late}")
         best: dict[Any, float] = {}
         for candidate in found:
             best[candidate.preparation] = max(candidate.score, best.get(candidate.preparation, -np.inf))
-        n_classes = len(np.unique(labels))
         refinements = [
-            (LearnedKernelMetric(random_state=seed), {**FINE, "n_components": _component_counts(n_classes)}),
+            (LearnedKernelMetric(random_state=seed), {**FINE, "n_components": _component_counts(len(np.unique(labels)))}),
             (FixedKernelMetric(random_state=seed), {**FINE, "metric_ridge": [0.3, 3.0]}),
         ]
+        refined = []
         for preparation in sorted(best, key=lambda key: -best[key])[:REFINED]:
-            search(preparation, refinements)
+            refined.append(search(found, preparation, refinements))
+            done += 1
+        self.left_out_ += _left_out(compared, "ways to prepare the data") + _left_out(refined, "closer looks at the best of these")
+
+    def _kept(self, budget: Budget, n_samples: int) -> float:
+        """Seconds that the search leaves to what comes after it."""
+        if budget.seconds is None:
+            return 0.0
+        needed = np.inf if self._pace is None else self._pace.committee(n_samples, _committee_size(n_samples))
+        return float(min(needed, KEPT_SHARE * budget.seconds))
 
     def _tell(self, done: int, total: int, text: str) -> None:
         if callable(self.verbose):
             self.verbose(done, total, text)
         elif self.verbose:
-            announce("MetricClassifier", f"{done} of {total} preparations compared: {text}")
+            announce("MetricClassifier", text if done == total else f"{done} of {total} preparations compared; now {text}")
 
     def predict_proba(self, X: Any) -> Array:
         """The committee's mean of smoothed neighbour votes, shape (n, classes)."""
         check_is_fitted(self)
-        X = self._check_table(X, reset=False)
-        with _unnamed_rows():
+        X = self.check_table(X, reset=False)
+        with unnamed_rows():
             return np.asarray(np.mean([member.probabilities(X) for member in self.committee_], axis=0))
 
     def predict(self, X: Any) -> Array:
@@ -258,28 +336,16 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
         probabilities = self.predict_proba(X)
         return np.asarray(self.classes_[probabilities.argmax(axis=1)])
 
-    def transform(self, X: Any) -> Array:
-        """Coordinates of the best map: Euclidean distance there is the learned metric."""
-        check_is_fitted(self)
-        X = self._check_table(X, reset=False)
-        with _unnamed_rows():
-            return np.asarray(self.best_estimator_.transform(X))
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "committee_")
-
     def _facts(self) -> list[Fact]:
         preparations = len({candidate.preparation for candidate in self.candidates_})
-        best = [
-            f"{number(chosen.score)}: {settings_text(chosen.description)}, {chosen.n_neighbors} neighbours"
-            for chosen in (member.candidate for member in self.committee_[:SHOWN])
-        ]
+        left_out = getattr(self, "left_out_", ())
         return [
+            Fact("kind", "a classifier, by votes of nearest neighbours in learned maps"),
             Fact("learned from", data(self.committee_[0].voters.n_samples_fit_, self.n_features_in_, self.classes_)),
             Fact("compared", f"{len(self.candidates_)} candidates (ways to prepare the data: {preparations})"),
+            *([Fact("left out", f"for lack of time: {'; '.join(left_out)}")] if left_out else []),
             Fact("committee", f"{len(self.committee_)} maps vote"),
-            Fact("score", "log-likelihood per sample in cross-validation"),
-            *(Fact(f"map {place}", text) for place, text in enumerate(best, start=1)),
+            *committee_facts("log-likelihood per sample", self.committee_),
             Fact("time", f"{self.fit_time_:.1f} s"),
         ]
 
@@ -287,38 +353,6 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
-
-    def _check_table(self, X: Any, *, reset: bool) -> Any:
-        if hasattr(X, "columns") and hasattr(X, "dtypes"):
-            with located(X):
-                validate_data(self, X, reset=reset, skip_check_array=True)
-            if reset and len(X) < 2:
-                raise ValueError(f"at least 2 rows are needed; n_samples = {len(X)} came.")
-            check_frame(X, learning=reset)
-            return without_na(X)
-        takes_dates = reset or isinstance(self.best_estimator_[0], ColumnTransformer | DateParts)
-        dates = takes_dates and content(getattr(X, "dtype", None)) == "date"
-        # Rows of a table without its names; what is missing there is NaN in a data frame.
-        mixed = not reset and takes_dates and np.asarray(X).dtype.kind == "O"
-        X = np.where([[value is None for value in row] for row in X], np.nan, X) if mixed else X
-        gaps = reset or "encode" in self.best_estimator_.named_steps
-        try:
-            with located(X):
-                return validate_data(
-                    self,
-                    X,
-                    reset=reset,
-                    dtype=object if mixed else None if dates else np.float64,
-                    ensure_all_finite="allow-nan" if gaps else True,
-                    ensure_min_samples=2 if reset else 1,
-                )
-        except ValueError as error:
-            if gaps or "contains NaN" not in str(error):
-                raise
-            raise ValueError(
-                f"{error} The array that the model was fitted on had no missing values; to have them filled, fit on a DataFrame, "
-                "or on an array that has some."
-            ) from error
 
     def _search(
         self,
@@ -328,30 +362,41 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfo
         X: Any,
         labels: Array,
         folds: Any,
-    ) -> list[Candidate]:
-        """The candidates of one way to prepare the data, scored."""
+        budget: Budget,
+        needed: bool,
+    ) -> tuple[list[Candidate], bool]:
+        """The candidates of one way to prepare the data, scored, and whether there was time for all of them."""
         scaling, kernel, power = preparation
         seed, n_quantiles = models[0][0].random_state, int(np.clip(len(labels) // 2, 2, 200))
         quantiles = QuantileTransformer(n_quantiles=n_quantiles, random_state=seed)
         scaler = StandardScaler() if scaling == "standard" else quantiles
         steps = [("encode", encoder)] if encoder is not None else []
         steps += [("scale", scaler), ("weigh", FeatureWeights(power))]
-        found = []
+        classes, codes = np.unique(labels, return_inverse=True)
+        found, skipped = [], 0
         for metric, grid in models:
             pipeline = Pipeline([*steps, ("metric", clone(metric).set_params(kernel=kernel))])
-            search = MetricSearchCV(
-                pipeline, {f"metric__{name}": values for name, values in grid.items()}, cv=folds, refit=False, n_jobs=self.n_jobs
-            )
+            tried = list(ParameterGrid({f"metric__{name}": values for name, values in grid.items()}))
+            scoring = Scoring.plan(pipeline, tried, folds, NEIGHBOURS, len(labels), n_classes=len(classes), metric=DECIDES)
+            vote = ClassVote(scoring.neighbours, codes, classes, score_function([DECIDES, TOLD], classes))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of single candidates; the committee's members are fitted with warnings on
-                search.fit(X, labels)
+                scoring.run(X, labels, vote, n_jobs=self.n_jobs, budget=budget, needed=needed)
+            skipped += scoring.skipped
+            if not scoring.skipped:
+                scoring.require_scores()
+            if grid is COARSE and scoring.seconds > 0:
+                self._pace = Pace(scoring.seconds, len(folds[0][0]))
+            results = scoring.table.results()
+            scores, told = (results.get(f"mean_test_{name}", np.full(len(results["params"]), np.nan)) for name in (DECIDES, TOLD))
             name = "learned" if isinstance(metric, LearnedKernelMetric) else "fixed"
-            for params, score in zip(search.cv_results_["params"], search.cv_results_["mean_test_score"], strict=True):
+            for row, params in enumerate(results["params"]):
                 own = {key: value for key, value in params.items() if key != "n_neighbors"}
                 described = {"scaling": scaling, "kernel": kernel, "power": power, "model": name}
                 described |= {key.removeprefix("metric__"): value for key, value in own.items()}
-                found.append(Candidate(pipeline, own, params["n_neighbors"], float(score), described))
-        return [candidate for candidate in found if np.isfinite(candidate.score)]
+                others = {TOLD: float(told[row])}
+                found.append(Candidate(pipeline, own, params["n_neighbors"], float(scores[row]), described, others))
+        return [candidate for candidate in found if np.isfinite(candidate.score)], not skipped
 
 
 def _folds(labels: Array, rng: np.random.RandomState) -> list[tuple[Array, Array]]:
@@ -369,20 +414,32 @@ def _component_counts(n_classes: int) -> list[int | None]:
     return [None] if n_classes <= 3 else [None, max(2, n_classes // 2)]
 
 
-def _some_rows(labels: Array, rng: np.random.RandomState) -> Array:
-    """All rows, or a stratified random choice of as many as the search takes."""
+def _left_out(outcomes: list[str], what: str) -> list[str]:
+    """In words, what there was no time for."""
+    none, some = outcomes.count("none"), outcomes.count("some")
+    in_part = f", and {some} in part" if some else ""
+    return [f"{none} of {len(outcomes)} {what}{in_part}"] if none or some else []
+
+
+def _committee_size(n_samples: int) -> int:
+    return COMMITTEE if n_samples <= MANY_SAMPLES else LARGE_COMMITTEE
+
+
+def _fewer(
+    X: Any, labels: Array, folds: list[tuple[Array, Array]], size: int, seed: int
+) -> tuple[Any, Array, list[tuple[Array, Array]]]:
+    """Some of the rows, and folds of these; drawn without touching the numbers from which everything else is drawn."""
+    rng = np.random.RandomState(seed)
+    rows = _some_rows(labels, size, rng)
+    return _safe_indexing(X, rows), labels[rows], _folds(labels[rows], rng)
+
+
+def _some_rows(labels: Array, most: int, rng: np.random.RandomState) -> Array:
+    """All rows, or a stratified random choice of so many."""
     rows = np.arange(len(labels))
-    if len(rows) <= SEARCHED_SAMPLES:
+    if len(rows) <= most:
         return rows
     try:
-        return np.sort(train_test_split(rows, train_size=SEARCHED_SAMPLES, stratify=labels, random_state=rng)[0])
+        return np.sort(train_test_split(rows, train_size=most, stratify=labels, random_state=rng)[0])
     except ValueError:  # a class with one member cannot be stratified
-        return np.sort(rng.permutation(rows)[:SEARCHED_SAMPLES])
-
-
-@contextmanager
-def _unnamed_rows() -> Iterator[None]:
-    """That rows come without names is told once, when they are checked, and not by every step of every map."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        yield
+        return np.sort(rng.permutation(rows)[:most])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -30,7 +29,7 @@ from outmetric.estimators import (
     landmark_map,
     with_checked_landmarks,
 )
-from outmetric.foundation import Array, fits_in_memory, in_threads, n_points, require_memory, stack
+from outmetric.foundation import Array, fits_in_memory, in_threads, n_points, now, require_memory, stack
 from outmetric.problem import ClassSummary, real_targets
 from outmetric.rows import Statistics, blocks_of, gather
 from outmetric.solvers import Decomposition, FeatureDecomposition, Maps, Status
@@ -165,7 +164,7 @@ def _score(
     gathered: Gathered | None = None,
 ) -> FoldScores:
     """The scores in a fold, whose maps are of these training and validation rows."""
-    began = time.perf_counter()
+    began = now()
     shape = len(task.group.members), len(vote.neighbours)
     scores: dict[str, Array] = {}
     failed = np.zeros(shape, dtype=bool)
@@ -191,10 +190,10 @@ def _score(
         for positions, make in maps_of():
             try:
                 maps = make()
-                mapped = time.perf_counter()
+                mapped = now()
                 for part in ("test", "train")[: 1 + request.train_scores]:
                     score(part, positions, maps)
-                scoring_time += time.perf_counter() - mapped
+                scoring_time += now() - mapped
                 stragglers += int(np.sum(~maps.converged))
                 if not maps.sound.all():
                     fail(np.array(positions)[~maps.sound], ValueError(Status.ILL_CONDITIONED.value))
@@ -203,7 +202,7 @@ def _score(
     except Exception as error:
         fail(slice(None), error)
     indices = [list(member.indices) for member in task.group.members]
-    fit_time = time.perf_counter() - began - scoring_time
+    fit_time = now() - began - scoring_time
     return FoldScores(fold, indices, scores, failed, fit_time, scoring_time, stragglers, next(iter(failures), None), gathered)
 
 

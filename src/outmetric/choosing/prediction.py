@@ -1,22 +1,31 @@
-"""What the best candidate of a search maps, predicts and scores, once it was fitted on all data."""
+"""What the best candidate of a search, once it was fitted on all data, maps, predicts, scores, and finds far or near."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from types import MethodType
 from typing import Any, TypeVar
 
 import numpy as np
 from sklearn import get_config
 from sklearn.base import ClassifierMixin, TransformerMixin
+from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.metadata_routing import process_routing
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from outmetric.choosing.committee import Member, Novelty
 from outmetric.choosing.votes import counted_votes, is_multimetric, scorer_of, smoothed_votes
+from outmetric.columns import DateParts, check_frame, content, without_na
+from outmetric.estimators import Fact, located, number, settings_text
 from outmetric.foundation import Array
 
 Class = TypeVar("Class", bound=type)
+# Maps that a summary tells of.
+SHOWN = 5
 
 
 class _AfterRefit:
@@ -121,3 +130,179 @@ class BestCandidateMixin(ClassifierMixin, TransformerMixin):
         if hasattr(self, "cv_results_") and not hasattr(self, "best_estimator_"):
             raise NotFittedError("this MetricSearchCV has scores but no model: refit=False, or the search was interrupted.")
         check_is_fitted(self, "best_estimator_")
+
+
+@contextmanager
+def unnamed_rows() -> Iterator[None]:
+    """That rows come without names is told once, when they are checked, and not by every step of every map."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        yield
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedMetric:
+    """A learned metric on rows as they come, before they are encoded and scaled; independent of the model that learned it.
+
+    Called on two rows it returns their distance. For many distances `coordinates` is faster by far.
+
+    Parameters
+    ----------
+    pipeline : fitted Pipeline
+        Its last step is the metric.
+    """
+
+    pipeline: Any
+
+    def coordinates(self, X: Any) -> Array:
+        """Points whose Euclidean distance is the learned distance."""
+        with unnamed_rows():
+            return np.asarray(self.pipeline.transform(X))
+
+    def distances(self, X: Any, Z: Any) -> Array:
+        """The learned distance between row i of X and row i of Z, shape (n,)."""
+        return np.asarray(np.linalg.norm(self.coordinates(X) - self.coordinates(Z), axis=1))
+
+    def __call__(self, x: Any, z: Any, squared: bool = False) -> float:
+        """The distance between two rows (or its square); a row is a sequence of values, or a table of one row."""
+        distance = float(self.distances(_one_row(x), _one_row(z))[0])
+        return distance**2 if squared else distance
+
+
+def _one_row(x: Any) -> Any:
+    return x if hasattr(x, "columns") else np.asarray(x).reshape(1, -1)
+
+
+class BestMapMixin:
+    """The maps of a committee, whatever it predicts: arrays and tables are checked, and the best map tells what is near."""
+
+    committee_: list[Member]
+    best_estimator_: Any
+    novelty_: Novelty | None
+    n_features_in_: int
+
+    def transform(self, X: Any) -> Array:
+        """Coordinates of the best map: Euclidean distance there is the learned metric."""
+        check_is_fitted(self)
+        X = self.check_table(X, reset=False)
+        with unnamed_rows():
+            return np.asarray(self.best_estimator_.transform(X))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "committee_")
+
+    def kneighbors(self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True) -> Any:
+        """The nearest training rows in the best map, as scikit-learn's `KNeighborsClassifier.kneighbors` has them.
+
+        Parameters
+        ----------
+        X : data, optional
+            Without it the neighbours of each training row, itself not among them.
+        n_neighbors : int, optional
+            Default: as many as vote in the best map.
+        return_distance : bool
+
+        Returns
+        -------
+        distances : array of shape (n, n_neighbors)
+            Nearest first; only with ``return_distance``.
+        rows : array of shape (n, n_neighbors)
+            Numbers of training rows.
+        """
+        check_is_fitted(self)
+        voters = self.committee_[0].voters
+        return voters.kneighbors(None if X is None else self.transform(X), n_neighbors, return_distance)
+
+    def pair_distance(self, pairs: Any) -> Array:
+        """The learned distance, in the best map, of each pair of rows.
+
+        Parameters
+        ----------
+        pairs : array of shape (n_pairs, 2, n_features)
+
+        Returns
+        -------
+        array of shape (n_pairs,)
+        """
+        check_is_fitted(self)
+        pairs = np.asarray(pairs)
+        if pairs.ndim != 3 or pairs.shape[1:] != (2, self.n_features_in_):
+            raise ValueError(f"pairs must have the shape (n_pairs, 2, {self.n_features_in_}); theirs is {pairs.shape}.")
+        with unnamed_rows():
+            points = self.transform(pairs.reshape(-1, self.n_features_in_))
+        return np.asarray(np.linalg.norm(points[::2] - points[1::2], axis=1))
+
+    def pair_score(self, pairs: Any) -> Array:
+        """Minus `pair_distance`: the larger, the more similar."""
+        return -self.pair_distance(pairs)
+
+    def get_metric(self) -> PreparedMetric:
+        """The metric of the best map as a function of two rows, independent of this estimator."""
+        check_is_fitted(self)
+        return PreparedMetric(self.best_estimator_)
+
+    def novelty(self, X: Any) -> Array:
+        """How far rows are from all training rows, from 0 to 1, shape (n,).
+
+        The share of training rows whose own nearest neighbours, in a map that was learned without them, are nearer than those of
+        the row: what is like the training data has values from all of 0 to 1, and 1 means further than any of them. Distances are
+        looked at in the best map and among the scaled features before it (see `Novelty`).
+        """
+        check_is_fitted(self)
+        if getattr(self, "novelty_", None) is None:
+            raise ValueError(
+                "this model does not know how far its training rows are from one another: it was saved by an earlier version, or "
+                "they are too few. Fit it again, on more rows."
+            )
+        assert self.novelty_ is not None
+        X = self.check_table(X, reset=False)
+        with unnamed_rows():
+            return self.novelty_.of(X, np.asarray(self.best_estimator_.transform(X)))
+
+    def check_table(self, X: Any, *, reset: bool) -> Any:
+        if hasattr(X, "columns") and hasattr(X, "dtypes"):
+            with located(X):
+                validate_data(self, X, reset=reset, skip_check_array=True)
+            if reset and len(X) < 2:
+                raise ValueError(f"at least 2 rows are needed; n_samples = {len(X)} came.")
+            check_frame(X, learning=reset)
+            return without_na(X)
+        takes_dates = reset or isinstance(self.best_estimator_[0], ColumnTransformer | DateParts)
+        dates = takes_dates and content(getattr(X, "dtype", None)) == "date"
+        # Rows of a table without its names; what is missing there is NaN in a data frame.
+        mixed = not reset and takes_dates and np.asarray(X).dtype.kind == "O"
+        X = np.where([[value is None for value in row] for row in X], np.nan, X) if mixed else X
+        gaps = reset or "encode" in self.best_estimator_.named_steps
+        try:
+            with located(X):
+                return validate_data(
+                    self,
+                    X,
+                    reset=reset,
+                    dtype=object if mixed else None if dates else np.float64,
+                    ensure_all_finite="allow-nan" if gaps else True,
+                    ensure_min_samples=2 if reset else 1,
+                )
+        except ValueError as error:
+            if gaps or "contains NaN" not in str(error):
+                raise
+            raise ValueError(
+                f"{error} The array that the model was fitted on had no missing values; to have them filled, fit on a DataFrame, "
+                "or on an array that has some."
+            ) from error
+
+
+def committee_facts(scoring: str, members: Sequence[Member]) -> list[Fact]:
+    """How well the best members of a committee did in cross-validation."""
+    chosen = [member.candidate for member in members[:SHOWN]]
+    others = {name for candidate in chosen for name in candidate.scores}
+    texts = [
+        f"{number(candidate.score)}{''.join(f', {name} {number(value)}' for name, value in candidate.scores.items())}: "
+        f"{settings_text(candidate.description)}, {candidate.n_neighbors} neighbours"
+        for candidate in chosen
+    ]
+    told = " and ".join([scoring, *sorted(others)])
+    return [
+        Fact("scores", f"{told} in cross-validation; of the best of many, so a little too good"),
+        *(Fact(f"map {place}", text) for place, text in enumerate(texts, start=1)),
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from numbers import Integral
@@ -16,7 +16,7 @@ from outmetric.choosing.candidates import shared_groups
 from outmetric.choosing.evaluation import REFERENCE, FoldScores, Request, Splits, Task, evaluate, tasks_of
 from outmetric.choosing.votes import Vote, is_multimetric, scorer_of
 from outmetric.estimators import Gathered
-from outmetric.foundation import Array, one_blas_thread
+from outmetric.foundation import Array, Budget, one_blas_thread
 
 # Scores that differ by less are equal.
 TIE = 1e-12
@@ -205,6 +205,10 @@ class Scoring:
     stragglers : int
         Fits that reached their limit of iterations.
     failures : list of str
+    seconds : float
+        What the longest task took.
+    skipped : int
+        Tasks that were left out for lack of time.
     request : Request
         What is asked of all fits and scores.
     """
@@ -216,6 +220,8 @@ class Scoring:
     gathered: BestGathered = field(default_factory=BestGathered)
     stragglers: int = 0
     failures: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    skipped: int = 0
     request: Request = field(default_factory=Request)
 
     @classmethod
@@ -254,12 +260,26 @@ class Scoring:
         """How many eigendecompositions are shared, folds included."""
         return sum(task.group.n_decompositions * len(task.folds) for task in self.tasks)
 
-    def run(self, X: Any, y: Array, vote: Vote, *, n_jobs: int | None, advance: Callable[[], object]) -> None:
-        """Score all tasks; ``advance`` is called after each."""
+    def run(
+        self,
+        X: Any,
+        y: Array,
+        vote: Vote,
+        *,
+        n_jobs: int | None,
+        advance: Callable[[], object] = lambda: None,
+        budget: Budget | None = None,
+        needed: bool = True,
+    ) -> None:
+        """Score all tasks; ``advance`` is called after each.
+
+        Those for which the budget has no time are left out; if a score is ``needed``, not before a candidate has one.
+        """
         # Several BLAS threads do not help small matrices, and other tasks want the cores.
         one_thread = n_jobs not in (None, 1) or len(y) < SMALL
         with one_blas_thread() if one_thread else nullcontext():
-            for scores in self._results(X, y, vote, n_jobs):
+            for scores in self._results(X, y, vote, n_jobs, budget or Budget(), needed):
+                self.seconds = max(self.seconds, sum(one.fit_time + one.score_time for one in scores))
                 for one in scores:
                     self.table.enter(one)
                     self.stragglers += one.stragglers
@@ -268,15 +288,30 @@ class Scoring:
                     self.gathered.enter(scores[-1], self.table.top(scores[-1]))
                 advance()
 
-    def _results(self, X: Any, y: Array, vote: Vote, n_jobs: int | None) -> Iterable[list[FoldScores]]:
-        calls = [delayed(evaluate)(task, X, y, vote, self.request) for task in self.tasks]
-        # Nearly all time is spent in NumPy, which lets other threads run.
-        settings = {"n_jobs": n_jobs, "prefer": "threads"}
+    def _results(
+        self, X: Any, y: Array, vote: Vote, n_jobs: int | None, budget: Budget, needed: bool
+    ) -> Iterable[list[FoldScores]]:
+        def calls() -> Iterator[Any]:  # joblib takes the next when a task is done
+            for task in self.tasks:
+                if not budget.allows(self.seconds) and (not needed or self.table.is_comparable()):
+                    self.skipped += 1
+                else:
+                    yield delayed(evaluate)(task, X, y, vote, self.request)
+
+        # Nearly all time is spent in NumPy, which lets other threads run. Tasks in a queue could not be called back.
+        settings = {"n_jobs": n_jobs, "prefer": "threads", "pre_dispatch": "n_jobs" if budget.limited else "2*n_jobs"}
         try:
-            run = Parallel(return_as="generator_unordered", **settings)(calls)
+            run = Parallel(return_as="generator_unordered", **settings)(calls())
         except ValueError:  # a backend that cannot hand over results as they come
-            run = Parallel(**settings)(calls)
+            run = Parallel(**settings)(calls())
         return cast("Iterable[list[FoldScores]]", run)
+
+    def require_scores(self) -> None:
+        """Raise an error unless a candidate was scored."""
+        if self.table.failed.all() or not self.table.is_comparable():
+            first = next(iter(self.failures), "a score is not finite")
+            kind = TypeError if first.startswith("TypeError:") else ValueError  # data of a wrong type are told as such
+            raise kind(f"no candidate could be scored; the first failure: {first}")
 
 
 def neighbour_counts(given: Any, largest: int) -> Array:

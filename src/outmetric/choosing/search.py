@@ -286,10 +286,7 @@ class MetricSearchCV(CallbackSupportMixin, BestCandidateMixin, MetaEstimatorMixi
             warnings.warn(f"{scoring.stragglers} fits reached max_iter before tol.", ConvergenceWarning, stacklevel=3)
         table, failures = scoring.table, scoring.failures
         failed = table.failed.any(axis=2).ravel()
-        if table.failed.all() or not table.is_comparable():
-            first = next(iter(failures), "a score is not finite")
-            kind = TypeError if first.startswith("TypeError:") else ValueError  # data of a wrong type are told as such
-            raise kind(f"no candidate could be scored; the first failure: {first}")
+        scoring.require_scores()
         if failed.any():
             instead = "not scored" if np.isnan(table.error_score) else f"given error_score={table.error_score} where they failed"
             message = f"{failed.sum()} candidates were {instead}; the first failure: {failures[0]}"

@@ -46,6 +46,10 @@ if TYPE_CHECKING:
 Model = Annotated[Path, typer.Argument(help="A model that `outmetric fit` wrote.")]
 
 
+# Rows that messages name.
+SHOWN = 10
+
+
 class Kind(StrEnum):
     """Which model is fitted."""
 
@@ -117,7 +121,11 @@ def fit(
     save(fitted.model, output)
     facts = fitted.model.facts()
     size = f"{facts['rows']} rows, {len(facts['features'])} features"
-    talk(f"{size}; cross-validated {fitted.model.scoring} {fitted.model.score:.3g}: {output}")
+    others = "".join(f", {name} {value:.3g}" for name, value in fitted.model.scores.items())
+    talk(f"{size}; cross-validated {fitted.model.scoring} {fitted.model.score:.3g}{others}: {output}")
+    left_out = getattr(fitted.model.estimator, "left_out_", [])
+    if left_out:
+        talk(f"left out for lack of time: {'; '.join(left_out)}.")
     if as_json:
         give_json({"file": str(output), **facts})
     if fitted.interrupted:
@@ -161,7 +169,10 @@ def predict(
     decimal: Decimal = None,
     as_json: AsJson = False,
 ) -> None:
-    """The class of each row with the probabilities of all classes, or its number.
+    """The class of each row with the probabilities of all classes, or its number; and its novelty.
+
+    Novelty, from 0 to 1, tells how far a row is from all that the model was learned from; at 1, further than any of these was from
+    the others, what is predicted is a guess.
 
     \b
     outmetric predict cars.model new-cars.csv
@@ -174,7 +185,10 @@ def predict(
         tell(0, None, f"predicting {len(frame)} rows")
         with _used_from(model):
             found = _predictions(fitted, frame, called(data))
+            novelty = fitted.novelty(frame, called(data))
+    found += [] if novelty is None else [("novelty", novelty)]
     give([fitted.row_names(frame), *found], output, as_json)
+    _tell_novel_rows(*fitted.row_names(frame), novelty)
 
 
 @reports_errors
@@ -202,6 +216,7 @@ def neighbors(
         tell(0, None, f"finding neighbours of {len(frame)} rows")
         with _used_from(model):
             distances, rows = fitted.neighbors(fitted.transform(frame, called(query)), k)
+            novelty = fitted.novelty(frame, called(query))
     name, queries = fitted.row_names(frame)
     found = [
         (name, np.repeat(queries, k)),
@@ -211,6 +226,7 @@ def neighbors(
         (str(fitted.columns.target), fitted.targets[rows].ravel()),
     ]
     give(found, output, as_json)
+    _tell_novel_rows(name, queries, novelty)
 
 
 @reports_errors
@@ -328,6 +344,17 @@ def _predictions(fitted: TableModel, frame: Any, source: str) -> list[tuple[str,
         ("prediction", labels),
         *((f"probability of {name}", share) for name, share in zip(fitted.classes, shares.T, strict=True)),
     ]
+
+
+def _tell_novel_rows(name: str, rows: Array, novelty: Array | None) -> None:
+    """That rows are far from everything that the model knows."""
+    if novelty is None:
+        talk("how new these rows are is not known: the model is of an earlier version, or of very few rows.")
+        return
+    novel = [printable(row) for row in rows[novelty == 1]]
+    if novel:
+        some = ", ".join(novel[:SHOWN]) + (f" and {len(novel) - SHOWN} more" if len(novel) > SHOWN else "")
+        talk(f"further from all that the model was learned from than any of its rows, so do not rely on it: {name} {some}.")
 
 
 def _settings(given: list[str]) -> dict[str, Any]:

@@ -46,7 +46,7 @@ Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Threads t
 Seed = Annotated[int, typer.Option(min=0, help="For everything random.")]
 TimeBudget = Annotated[
     float | None,
-    typer.Option(min=0.1, help="Seconds after which MetricClassifier tries no further settings; then its maps are fitted."),
+    typer.Option(min=0.1, help="Seconds that MetricClassifier may take; what it left out for that is told."),
 ]
 Real = Annotated[bool, typer.Option("--real", help="Whole numbers in the target are numbers, not classes.")]
 Output = Annotated[

@@ -18,7 +18,7 @@ from outmetric.foundation.exportable import EXPORTED, ExportedTransformer, Expor
 from outmetric.foundation.files import obstacle, whole, write_whole
 from outmetric.foundation.memory import available_memory, fits_in_memory, require_memory
 from outmetric.foundation.parameters import check_integer, check_number, generator
-from outmetric.foundation.progress import Tell, announce, printable
+from outmetric.foundation.progress import Budget, Tell, announce, now, printable
 from outmetric.foundation.registry import Registry
 from outmetric.foundation.storable import GENEROSITY, STORABLE, Charge, Storing, check_by_transforming, how_stored, storable
 from outmetric.foundation.threads import in_threads, one_blas_thread
@@ -28,6 +28,7 @@ __all__ = [
     "GENEROSITY",
     "STORABLE",
     "Array",
+    "Budget",
     "Charge",
     "ExportedTransformer",
     "ExportedVotes",
@@ -50,6 +51,7 @@ __all__ = [
     "in_threads",
     "is_missing",
     "n_points",
+    "now",
     "objects",
     "obstacle",
     "one_blas_thread",

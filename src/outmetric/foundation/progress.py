@@ -1,13 +1,60 @@
-"""What people are told: progress of long work, to a function or on stderr, where nothing else in the library prints; and how."""
+"""Long work: what people are told of it, on stderr, where nothing else in the library prints, and how much time it may take."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 # (done, total, text)
 Tell = Callable[[int, int, str], object]
+# What all budgets go by; tests put another in its place.
+clock = time.perf_counter
+
+
+def now() -> float:
+    """Seconds since some moment in the past."""
+    return clock()
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Seconds that some work may take, from the moment when this is made.
+
+    Parameters
+    ----------
+    seconds : float or None
+        None: as many as it needs.
+    kept : float
+        How many of them are kept back for what comes later.
+    """
+
+    seconds: float | None = None
+    kept: float = 0.0
+    began: float = field(default_factory=now)
+
+    @property
+    def limited(self) -> bool:
+        return self.seconds is not None
+
+    @property
+    def spent(self) -> float:
+        return now() - self.began
+
+    @property
+    def left(self) -> float:
+        """Below 0 once more was taken than there was."""
+        return float("inf") if self.seconds is None else self.seconds - self.kept - self.spent
+
+    def allows(self, seconds: float) -> bool:
+        """Whether work that will take so long may begin; without an estimate, 0, whether time is left."""
+        return not self.limited or 0 < self.left >= seconds
+
+    def keeping(self, seconds: float) -> Budget:
+        """The same, with so many seconds kept back."""
+        return replace(self, kept=self.kept + seconds)
 
 
 def announce(who: str, text: str, *, again: bool = False, end: str = "\n") -> None:

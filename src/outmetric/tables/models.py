@@ -16,7 +16,7 @@ from sklearn.neighbors import KNeighborsRegressor, NearestNeighbors
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from outmetric.choosing import FINE, AverageVote, MetricClassifier, MetricSearchCV, Scoring
+from outmetric.choosing import FINE, AverageVote, MetricClassifier, MetricSearchCV, Novelty, Scoring
 from outmetric.columns import Columns, Remedy, TableError, align, table_encoder
 from outmetric.estimators import FixedKernelMetric, LearnedKernelMetric, listed, mostly_alone
 from outmetric.foundation import Array, Tell, storable
@@ -34,6 +34,8 @@ REAL_GRID = {
     "collocation_weight": [0.0],
 }
 FOLDS = 5
+# By what settings are compared for classes, and what else is told.
+DECIDES, TOLD = "neg_log_loss", "accuracy"
 REAL = Remedy("real")
 
 
@@ -58,6 +60,10 @@ class TableModel:
         Where they are; Euclidean distance there is the learned metric.
     score, scoring : float, str
         How well it did in cross-validation, on the best of what was tried, and what that is.
+    scores : dict
+        Likewise, by other measures.
+    surroundings : Novelty or None
+        What `novelty` goes by, unless the estimator knows itself.
     """
 
     columns: Columns = field(repr=False)
@@ -68,6 +74,8 @@ class TableModel:
     coordinates: Array = field(repr=False)
     score: float
     scoring: str
+    scores: dict[str, float] = field(default_factory=dict)
+    surroundings: Novelty | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not (isinstance(self.columns, Columns) and hasattr(self.estimator, "predict") and hasattr(self.mapping, "transform")):
@@ -93,6 +101,16 @@ class TableModel:
         """What `predict` and `predict_proba` give, computed once: the class with the largest probability, of several the first."""
         probabilities = self.predict_proba(frame, source)
         return np.asarray(self.estimator.classes_[probabilities.argmax(axis=1)]), probabilities
+
+    def novelty(self, frame: Any, source: str = "the table") -> Array | None:
+        """How far rows are from those that the model was learned from, from 0 to 1, which means further than any of these.
+
+        None for models of an earlier version, or of very few rows, which do not know.
+        """
+        X = align(frame, self.columns, source=source)
+        if self.surroundings is not None:
+            return self.surroundings.of(X, np.asarray(self.mapping.transform(X)))
+        return None if getattr(self.estimator, "novelty_", None) is None else np.asarray(self.estimator.novelty(X))
 
     @property
     def classes(self) -> Array | None:
@@ -135,11 +153,13 @@ class TableModel:
         """What there is to say about the model, for people and programs."""
         found: dict[str, Any] = {
             "model": type(self.estimator).__name__,
+            "kind": self._kind(),
             "target": self.columns.target,
             "rows": len(self.coordinates),
             "components": self.coordinates.shape[1],
             "features": self.columns.kinds_by_name,
             f"cross-validated {self.scoring}": self.score,
+            **{f"cross-validated {name}": value for name, value in self.scores.items()},
         }
         if self.columns.identifier is not None:
             found["identifier"] = self.columns.identifier
@@ -148,13 +168,23 @@ class TableModel:
             found["classes"] = dict(zip(labels.astype(str).tolist(), counts.tolist(), strict=True))
         return found
 
+    def _kind(self) -> str:
+        """What the model is, for people."""
+        maps = len(getattr(self.estimator, "committee_", "1"))
+        where = f"{maps} learned maps, averaged" if maps > 1 else f"a map learned by {type(self._metric()).__name__}"
+        how = "classes, by votes of nearest neighbours" if self.columns.classes else "numbers, as averages of nearest neighbours"
+        return f"{how} in {where}"
+
+    def _metric(self) -> Any:
+        """The metric of the best map."""
+        best = getattr(self.estimator, "best_estimator_", self.estimator)
+        return next(step for step in reversed(dict(best.steps).values()) if hasattr(step, "metric_"))
+
     def summary(self) -> str:
         """The same as text, with what the estimators say of themselves."""
         lines = [f"{name}: {listed(value) if isinstance(value, dict) else value}" for name, value in self.facts().items()]
-        best = getattr(self.estimator, "best_estimator_", self.estimator)
-        metric = next(step for step in reversed(dict(best.steps).values()) if hasattr(step, "metric_"))
         own = [self.estimator.summary()] if hasattr(self.estimator, "summary") else []
-        return "\n\n".join(["\n".join(lines), *own, metric.summary()])
+        return "\n\n".join(["\n".join(lines), *own, self._metric().summary()])
 
 
 @dataclass(frozen=True)
@@ -193,7 +223,7 @@ def fit_table(
     settings : dict, optional
         Parameters of the metric.
     time_budget : float, optional
-        Seconds after which `MetricClassifier` tries nothing more.
+        Seconds that `MetricClassifier` may take.
     seed : int
         For all that is random.
     n_jobs : int, optional
@@ -213,6 +243,8 @@ def fit_table(
             f"{source}: the target {columns.target!r} has {many}, too many to be classes. Take them for numbers.", REAL
         )
     tell = tell or (lambda done, total, text: None)
+    scores: dict[str, float] = {}
+    surroundings = None
     if kind == "auto" and columns.classes:
         if settings or tune:
             advice = "to tune or set them, take the learned or the fixed model"
@@ -220,21 +252,28 @@ def fit_table(
         search: Any = MetricClassifier(time_budget=time_budget, random_state=seed, n_jobs=n_jobs, verbose=tell)
         interrupted = _fit(search, X, y, tell, keep_best)
         estimator, mapping, score = search.set_params(verbose=False), search, search.best_score_
+        scores = dict(search.committee_[0].candidate.scores)
     else:
         pipeline = _pipeline(X, kind, settings or {}, seed)
         tried = (GRIDS[kind] if columns.classes else REAL_GRID) if tune or kind == "auto" else {}
         grid = {f"metric__{name}": values for name, values in tried.items() if name not in (settings or {})}
         if columns.classes:
-            search = MetricSearchCV(pipeline, grid, cv=_folds(y), n_jobs=n_jobs, verbose=tell)
+            search = MetricSearchCV(
+                pipeline, grid, cv=_folds(y), scoring=[DECIDES, TOLD], refit=DECIDES, n_jobs=n_jobs, verbose=tell
+            )
             interrupted = _fit(search, X, y, tell, keep_best)
             estimator, mapping, score = search.set_params(verbose=False), search, search.best_score_
+            scores = {TOLD: float(search.cv_results_[f"mean_test_{TOLD}"][search.best_index_])}
+            surroundings = Novelty.learn(search.best_estimator_, search.best_estimator_, X, y, search.n_neighbors_)
         else:
             estimator, score, interrupted = _fit_real(pipeline, grid, X, y, seed, tell, keep_best)
             mapping = estimator[:-1]
+            surroundings = Novelty.learn(mapping, mapping, X, y[:, None], estimator[-1].n_neighbors)
     names = np.arange(1, len(X) + 1) if columns.identifier is None else _names(frame[columns.identifier])
     coordinates = np.asarray(mapping.transform(X), dtype=np.float64)
     scoring = "log-likelihood per row" if columns.classes else "R2"
-    return Outcome(TableModel(columns, estimator, mapping, names, y, coordinates, float(score), scoring), interrupted)
+    model = TableModel(columns, estimator, mapping, names, y, coordinates, float(score), scoring, scores, surroundings)
+    return Outcome(model, interrupted)
 
 
 def _pipeline(X: Any, kind: str, settings: Mapping[str, Any], seed: int) -> Pipeline:
