@@ -22,7 +22,7 @@ from sklearn.preprocessing import QuantileTransformer, StandardScaler
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from outmetric.choosing.committee import COMMITTEE, LARGE_COMMITTEE, MANY_SAMPLES, Candidate, fit_committee
+from outmetric.choosing.committee import COMMITTEE, LARGE_COMMITTEE, MANY_SAMPLES, Candidate, Member, fit_committee
 from outmetric.choosing.search import MetricSearchCV
 from outmetric.choosing.votes import check_voters, smoothed_votes_to_onnx
 from outmetric.columns import FeatureWeights, check_frame, table_encoder, without_na
@@ -37,7 +37,15 @@ from outmetric.estimators import (
     number,
     settings_text,
 )
-from outmetric.foundation import Array, announce, check_number, exportable_votes, storable
+from outmetric.foundation import (
+    Array,
+    announce,
+    check_number,
+    check_same_features,
+    exportable_votes,
+    sample_of,
+    storable,
+)
 
 KERNELS = ("rbf", "laplacian", "additive")
 POWERS = (0.0, 0.25, 0.5, 1.0)
@@ -60,8 +68,18 @@ FEW_SAMPLES = 250
 
 
 def _check_stored(found: MetricClassifier, size: int) -> None:
-    for member in getattr(found, "committee_", ()):
+    if not hasattr(found, "committee_"):
+        return
+    for member in found.committee_:
+        if not isinstance(member, Member):
+            raise ValueError(f"a committee has a member that is a {type(member).__name__}")
         check_voters(member.voters, found.classes_)
+        check_same_features(found, member.pipeline)
+    check_same_features(found, found.best_estimator_)
+
+
+def _sample(found: MetricClassifier, size: int) -> Any:
+    return sample_of(found.best_estimator_, size) if hasattr(found, "best_estimator_") else None
 
 
 def _voting_members(model: MetricClassifier) -> list[tuple[Any, Any]]:
@@ -69,7 +87,7 @@ def _voting_members(model: MetricClassifier) -> list[tuple[Any, Any]]:
     return [(member.pipeline, member.voters) for member in model.committee_]
 
 
-@storable("MetricClassifier", check=_check_stored)
+@storable("MetricClassifier", check=_check_stored, sample=_sample)
 @exportable_votes(_voting_members, smoothed_votes_to_onnx, own_preparations=True)
 class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerMixin, Described):
     """A nearest-neighbour classifier in learned metrics that chooses all its settings itself.

@@ -19,8 +19,9 @@ from outmetric.foundation.memory import available_memory, fits_in_memory, requir
 from outmetric.foundation.parameters import check_integer, check_number, generator
 from outmetric.foundation.progress import Tell, announce, printable
 from outmetric.foundation.registry import Registry
-from outmetric.foundation.storable import GENEROSITY, STORABLE, Charge, Storing, check_by_transforming, how_stored, storable
+from outmetric.foundation.storable import GENEROSITY, STORABLE, Charge, Storing, how_stored, storable
 from outmetric.foundation.threads import in_threads, one_blas_thread
+from outmetric.foundation.trials import check_same_features, row_of_numbers, sample_of, tried_for, try_out
 
 __all__ = [
     "EXPORTED",
@@ -35,11 +36,11 @@ __all__ = [
     "Tell",
     "announce",
     "available_memory",
-    "check_by_transforming",
     "check_finite",
     "check_integer",
     "check_number",
     "check_psd",
+    "check_same_features",
     "check_symmetric",
     "exportable",
     "exportable_votes",
@@ -56,9 +57,13 @@ __all__ = [
     "psd_tolerance",
     "require_memory",
     "require_psd",
+    "row_of_numbers",
+    "sample_of",
     "stack",
     "storable",
     "to_array",
+    "tried_for",
+    "try_out",
     "whole",
     "write_whole",
 ]

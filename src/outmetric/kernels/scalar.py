@@ -82,9 +82,8 @@ class Scalar(ScalarKernel):
     def needs_positive(self) -> bool:
         return self.kernel.needs_positive
 
-    @property
-    def is_arithmetic(self) -> bool:
-        return self.kernel.is_arithmetic
+    def cost(self, points: Any) -> float:
+        return self.kernel.cost(points)
 
     @property
     def name(self) -> str:
@@ -171,6 +170,11 @@ class FunctionKernel(ScalarKernel):
     def settings(self) -> Mapping[str, Any]:
         return self.params
 
+    def cost(self, points: Any) -> float:
+        if isinstance(self.function, GaussianProcessKernel):
+            return float(np.size(points))
+        return float(self.function.cost(points)) if hasattr(self.function, "cost") else super().cost(points)
+
     def values(self, X: Any, Z: Any) -> Array:
         values = self._evaluated(X, Z)
         if values.shape != (n_points(X), n_points(Z)):
@@ -231,9 +235,8 @@ class KernelMatrix(ScalarKernel):
     def make(cls, bandwidth: float | str, params: Mapping[str, Any]) -> Self:
         return cls()
 
-    @property
-    def is_arithmetic(self) -> bool:
-        return True
+    def cost(self, points: Any) -> float:
+        return float(n_points(points))
 
     @property
     def name(self) -> str:

@@ -19,6 +19,8 @@ from outmetric.foundation import Array, storable
 
 # Kernel values that are computed at once; until they are complete they take twice the place.
 BLOCK_VALUES = 2**22
+# Numbers held for each place of a substring.
+PER_SUBSTRING = 16
 
 
 class StringKernel(ABC):
@@ -85,6 +87,16 @@ class StringKernel(ABC):
             return values
 
         return evaluate
+
+    def cost(self, strings: Any) -> float:
+        """About how many numbers it takes to compare a string with these."""
+        known = self._sample(strings)
+        longest = max(map(len, known), default=0)
+        return float(PER_SUBSTRING * sum(map(len, known)) * min(self._lengths.stop, longest + 1) * self._places(longest))
+
+    def _places(self, longest: int) -> int:
+        """At how many places a substring may be found again."""
+        return 1
 
     def diag(self, X: Any) -> Array:
         """k(x, x) for each string."""
@@ -246,6 +258,9 @@ class WeightedDegree(StringKernel):
     @property
     def _lengths(self) -> range:
         return range(1, self.degree + 1)
+
+    def _places(self, longest: int) -> int:
+        return 2 * min(self.shift, longest) + 1
 
     def _columns(self, found: _Substrings) -> Array:
         return found.numbers * found.longest_string + found.begins
