@@ -16,7 +16,7 @@ from outmetric.foundation.arrays import (
 from outmetric.foundation.exportable import EXPORTED, ExportedTransformer, ExportedVotes, exportable, exportable_votes
 from outmetric.foundation.files import obstacle, whole, write_whole
 from outmetric.foundation.memory import available_memory, fits_in_memory, require_memory
-from outmetric.foundation.parameters import check_integer, check_number, generator
+from outmetric.foundation.parameters import check_integer, check_number, described, generator
 from outmetric.foundation.progress import Tell, announce, printable
 from outmetric.foundation.registry import Registry
 from outmetric.foundation.storable import GENEROSITY, STORABLE, Charge, Storing, how_stored, storable
@@ -42,6 +42,7 @@ __all__ = [
     "check_psd",
     "check_same_features",
     "check_symmetric",
+    "described",
     "exportable",
     "exportable_votes",
     "fits_in_memory",

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 
-from outmetric.foundation import Array, check_finite, check_number, n_points, psd_tolerance, storable
+from outmetric.foundation import Array, check_finite, check_number, described, n_points, psd_tolerance, storable
 from outmetric.kernels.base import KERNELS, ScalarKernel, Takes, median_factor, register
 from outmetric.kernels.operators import SampleGram
 
@@ -61,10 +61,10 @@ class Scalar(ScalarKernel):
             if self.function not in known:
                 raise ValueError(f"kernel {self.function!r} is not known; use one of {known}, a function, or an outmetric kernel.")
         elif not callable(self.function):
-            raise ValueError(f"a scalar kernel is a name or a function, not {self.function!r}.")
+            raise ValueError(f"a scalar kernel is a name or a function, not {described(self.function)}.")
         number = median_factor(self.bandwidth) if isinstance(self.bandwidth, str) else self.bandwidth
         if not isinstance(number, int | float | np.number) or not 0 < number < np.inf:
-            raise ValueError(f"bandwidth must be a positive number, 'median' or such as '0.5*median', not {self.bandwidth!r}.")
+            raise ValueError(f"bandwidth must be a positive number, 'median' or such as '0.5*median', not {described(self.bandwidth)}.")
         if self.bandwidth != "median" and "gamma" in (self.params or {}):
             raise ValueError(f"give either bandwidth={self.bandwidth} or gamma={(self.params or {})['gamma']}, not both.")
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse
 
-from outmetric.foundation import Array, storable
+from outmetric.foundation import Array, described, storable
 
 # Kernel values that are computed at once; until they are complete they take twice the place.
 BLOCK_VALUES = 2**22
@@ -126,10 +126,10 @@ class StringKernel(ABC):
         """Raise ValueError unless these are integers and not below what is given with them, and all else is well."""
         for name, (value, least) in integers.items():
             if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-                raise ValueError(f"{type(self).__name__}: {name} must be an integer >= {least}, not {value!r}.")
+                raise ValueError(f"{type(self).__name__}: {name} must be an integer >= {least}, not {described(value)}.")
         width = self.bandwidth
         if width is not None and not (isinstance(width, Real) and not isinstance(width, bool) and 0 < width < np.inf):
-            raise ValueError(f"{type(self).__name__}: bandwidth must be None or a finite number > 0, not {width!r}.")
+            raise ValueError(f"{type(self).__name__}: bandwidth must be None or a finite number > 0, not {described(width)}.")
 
 
 @storable("Spectrum")

@@ -88,9 +88,17 @@ TRANSIENT = ["_metadata_request", "_skl_callbacks", "_parent_callback_ctx", "_ca
 
 def _check_width(found: Any, size: int) -> None:
     """Whether there are data for as many features as it claims."""
+    _check_parameters(found)
     width = getattr(found, "n_features_in_", None)
     if width is not None and width > size and not isinstance(found, Normalizer):
         raise ValueError(f"{type(found).__name__} claims {width} features")
+
+
+def _check_parameters(found: Any) -> None:
+    """Whether it has no estimators where it takes numbers and words; messages about these would tell all of them."""
+    for name, value in vars(found).items():
+        if isinstance(value, BaseEstimator) and name != "_scaler" and name != "indicator_":
+            raise ValueError(f"{type(found).__name__} has a {type(value).__name__} as its {name}")
 
 
 def _check_imputer(found: Any, size: int) -> None:
@@ -238,6 +246,7 @@ def _neighbours_work(voters: Any) -> int:
 
 
 def _check_voters(voters: Any, size: int) -> None:
+    _check_parameters(voters)
     # Any other object would be called for each pair of points, as often as it takes to sort them.
     if not isinstance(voters.metric, str | FunctionType | Metric):
         raise ValueError(f"neighbours have a metric that is a {type(voters.metric).__name__}")

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator
 
-from outmetric.foundation import GENEROSITY, STORABLE, Array, Storing, how_stored, objects, tried_for, try_out
+from outmetric.foundation import GENEROSITY, STORABLE, Array, Storing, described, how_stored, objects, tried_for, try_out
 from outmetric.storage.document import KNOWN_DTYPES, LOCAL, Node, is_attribute, n_numbers
 
 # A kernel may be made of so many.
@@ -285,7 +285,7 @@ class Reader:
             vars(found)[name] = value
         width = getattr(found, "n_features_in_", None)
         if width is not None and not (isinstance(width, int | np.integer) and 0 < width < 2**31):
-            raise ValueError(f"{kind.__name__} claims {width} features")
+            raise ValueError(f"{kind.__name__} claims {described(width)} features")
         _check_names(found, width)
         extent = replace(extent, work=_work(found, extent, storing, fitted))
         self._extents.append(extent)
