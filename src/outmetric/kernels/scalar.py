@@ -64,7 +64,9 @@ class Scalar(ScalarKernel):
             raise ValueError(f"a scalar kernel is a name or a function, not {described(self.function)}.")
         number = median_factor(self.bandwidth) if isinstance(self.bandwidth, str) else self.bandwidth
         if not isinstance(number, int | float | np.number) or not 0 < number < np.inf:
-            raise ValueError(f"bandwidth must be a positive number, 'median' or such as '0.5*median', not {described(self.bandwidth)}.")
+            raise ValueError(
+                f"bandwidth must be a positive number, 'median' or such as '0.5*median', not {described(self.bandwidth)}."
+            )
         if self.bandwidth != "median" and "gamma" in (self.params or {}):
             raise ValueError(f"give either bandwidth={self.bandwidth} or gamma={(self.params or {})['gamma']}, not both.")
 

@@ -80,8 +80,8 @@ STEPS, WIDENING = 1000, 100
 COLUMN, CALLED = 2000, 20_000
 # A vote by a metric that is an object may take so much for each row.
 PAIRWISE = 2**24
-# Building a tree of neighbours looks at each number so often.
-TREE = 32
+# Fitting neighbours takes so much whatever their number, and building their tree looks at each number so often.
+REFITTED, TREE = 400_000, 32
 # Routing of metadata, and callbacks.
 TRANSIENT = ["_metadata_request", "_skl_callbacks", "_parent_callback_ctx", "_callback_fit_ctx"]
 
@@ -222,8 +222,8 @@ def _learned_from(voters: Any) -> dict[str, Any]:
         return {}
     if isinstance(voters.metric, Metric) and _pairwise_work(voters.metric, voters._fit_X) > PAIRWISE:
         raise NotStorableError(
-            f"a vote of {n_points(voters._fit_X)} neighbours by a learned metric takes too long to be stored; put the metric's estimator "
-            "before them in a Pipeline, which is much faster."
+            f"a vote of {n_points(voters._fit_X)} neighbours by a learned metric takes too long to be stored; put the "
+            "metric's estimator before them in a Pipeline, which is much faster."
         )
     if isinstance(voters, KNeighborsClassifier) and voters.outputs_2d_:
         raise NotStorableError("a neighbour vote on several targets at once cannot be stored.")
@@ -261,14 +261,14 @@ def _fit_again(voters: Any, state: dict[str, Any], charge: Charge) -> None:
     if set(state) != {"points", "targets", "feature_names_in_"}:
         raise ValueError(f"neighbours cannot be fitted to {sorted(state)[:10]}")
     _check_voters(voters, 0)
-    points = state["points"]
+    points: Any = state["points"]
     if not (isinstance(points, np.ndarray) or scipy.sparse.issparse(points)):
         raise ValueError(f"neighbours cannot be fitted to a {type(points).__name__}")
-    charge(16 * n_numbers(points), TREE * n_numbers(points))
+    charge(16 * n_numbers(points), REFITTED + TREE * n_numbers(points))
     if isinstance(voters.metric, Metric) and _pairwise_work(voters.metric, points) > PAIRWISE:
         raise ValueError("it takes far more work than a file of its size should")
     if voters.metric == "mahalanobis":  # it may take the inverse of a covariance
-        width = points.shape[1]
+        width = int(np.shape(points)[1])
         charge(16 * width**2, width**3)
     voters.fit(points, state["targets"])
     if state["feature_names_in_"] is not None:

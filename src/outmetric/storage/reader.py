@@ -108,7 +108,7 @@ class Reader:
             raise ValueError(f"nothing refers to {len(unused)} of its arrays")
         self._charge(0, self._referred.work)
         # Where a model as a whole cannot be tried, its parts may.
-        if not all([try_out(part, self.size) for part in tried_for(model)]):
+        if not all(try_out(part, self.size) for part in tried_for(model)):
             for part, extent in zip(self._made, self._extents, strict=True):
                 self._charge(0, extent.work)
                 try_out(part, self.size)
