@@ -86,10 +86,10 @@ def is_unfitted(model: Any) -> bool:
     return False
 
 
-def outcome(path: Path, sound: Sound) -> tuple[str, str]:
+def outcome(path: Path, sound: Sound, load: Any = outmetric.load) -> tuple[str, str]:
     """What came of a file: "refused", "loaded", or what must not be, with its text."""
     try:
-        model = outmetric.load(path, functions=FUNCTIONS)
+        model = load(path, functions=FUNCTIONS)
     except ModelFileError as error:
         return "refused", str(error)
     try:
@@ -114,7 +114,7 @@ class Watched:
     allowed: int
 
 
-def watched(path: Path, sound: Sound, *, traced: bool) -> Watched:
+def watched(path: Path, sound: Sound, *, traced: bool, load: Any = outmetric.load) -> Watched:
     """The same, with what it took: bytes as Python counts them, which takes its time, or as the system does, where it tells."""
     allowed = BYTES_EACH * path.stat().st_size + BYTES
     if traced:
@@ -125,7 +125,7 @@ def watched(path: Path, sound: Sound, *, traced: bool) -> Watched:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            what, text = outcome(path, sound)
+            what, text = outcome(path, sound, load)
     except Exception as error:  # each is a finding
         trace, places = error.__traceback__, []
         while trace is not None:

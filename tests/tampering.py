@@ -209,11 +209,8 @@ def wide(rng: Any, document: Any, arrays: Any) -> None:
 def equal_hashes(rng: Any, document: Any, arrays: Any) -> None:
     """Very many keys, categories or names that have the same hash."""
     container, key, _ = pick(rng, [place for entry in document["objects"] for place in walk(entry)])
-    node: Any = pick(rng, ["dict", "objects", "list"])
-    if node == "dict":
-        container[key] = {"dict": [[one, 0] for one in EQUAL_HASHES]}
-    else:
-        container[key] = {"objects": [EQUAL_HASHES, [len(EQUAL_HASHES)]]} if node == "objects" else EQUAL_HASHES
+    alike = copy.deepcopy(EQUAL_HASHES)
+    container[key] = pick(rng, [alike, {"dict": [[one, 0] for one in alike]}, {"objects": [alike, [len(alike)]]}])
 
 
 def other_numbers(rng: Any, document: Any, arrays: Any) -> None:
@@ -246,7 +243,9 @@ IN_DOCUMENTS = [
 def tamper_with_content(rng: Any, path: Path, sound: Sound) -> None:
     document, arrays = json.loads(sound.text), dict(sound.arrays)
     for _ in range(int(rng.integers(1, 3))):
-        with suppress(AttributeError, LookupError, TypeError, ValueError):  # where the first change left nothing for a second
+        with suppress(
+            AttributeError, LookupError, RecursionError, TypeError, ValueError
+        ):  # where the first change left nothing for a second
             pick(rng, IN_DOCUMENTS)(rng, document, arrays)
     try:
         text = json.dumps(document)

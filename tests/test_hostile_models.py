@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import sklearn
 from sklearn.neighbors import KNeighborsClassifier
-from test_storage import forge
+from tampering import forge
 
 import outmetric
 from outmetric import LearnedKernelMetric

@@ -35,7 +35,7 @@ from sklearn.preprocessing import (
 )
 
 from outmetric.estimators import Metric
-from outmetric.foundation import Array, Charge, n_points, row_of_numbers, storable
+from outmetric.foundation import GENEROSITY, Array, Charge, n_points, row_of_numbers, storable
 from outmetric.storage.document import n_numbers
 from outmetric.storage.errors import NotStorableError
 from outmetric.storage.samples import encoder_row, function_row, imputer_row, neighbours_row, pipeline_row, table_row
@@ -76,6 +76,8 @@ BY_COLUMNS: dict[str, type] = {"PowerTransformer": PowerTransformer, "QuantileTr
 NEIGHBOURS: dict[str, type] = {"KNeighborsClassifier": KNeighborsClassifier, "KNeighborsRegressor": KNeighborsRegressor}
 # A composition may have so many steps, those of its steps included, and widen a table so many times.
 STEPS, WIDENING = 1000, 100
+# Encoders may make so many columns, beside as many as take the place of the file so many times.
+COLUMNS = 2**20
 # What it takes to map a column of a row by itself, and to call a metric for two points, in numbers that are looked at.
 COLUMN, CALLED = 2000, 20_000
 # A vote by a metric that is an object may take so much for each row.
@@ -121,7 +123,7 @@ def _derive_widths(found: OneHotEncoder, size: int) -> None:
     _check_categories(found, size)
     if hasattr(found, "categories_"):
         found._n_features_outs = found._compute_n_features_outs()
-        if sum(found._n_features_outs) > WIDENING * size:
+        if sum(found._n_features_outs) > COLUMNS + GENEROSITY // 8 * size:
             raise ValueError(f"a OneHotEncoder makes {sum(found._n_features_outs)} columns")
 
 
@@ -262,13 +264,14 @@ def _fit_again(voters: Any, state: dict[str, Any], charge: Charge) -> None:
         raise ValueError(f"neighbours cannot be fitted to {sorted(state)[:10]}")
     _check_voters(voters, 0)
     points: Any = state["points"]
-    if not (isinstance(points, np.ndarray) or scipy.sparse.issparse(points)):
+    of_numbers = isinstance(points, np.ndarray) or scipy.sparse.issparse(points)
+    if not of_numbers:
         raise ValueError(f"neighbours cannot be fitted to a {type(points).__name__}")
     charge(16 * n_numbers(points), REFITTED + TREE * n_numbers(points))
     if isinstance(voters.metric, Metric) and _pairwise_work(voters.metric, points) > PAIRWISE:
         raise ValueError("it takes far more work than a file of its size should")
     if voters.metric == "mahalanobis":  # it may take the inverse of a covariance
-        width = int(np.shape(points)[1])
+        width = points.shape[1]
         charge(16 * width**2, width**3)
     voters.fit(points, state["targets"])
     if state["feature_names_in_"] is not None:
