@@ -39,6 +39,8 @@ def right_rows(model: Any, sound: Sound) -> Any:
         usual = {"number": 1.0, "category": "blue"}
         return pd.DataFrame({name: known[name][:2] if name in known else [usual[kind]] * 2 for name, kind in kinds.items()})
     data = sound.data[:2]
+    if getattr(getattr(model, "kernel", None), "takes", None) == "kernel values":
+        return np.ones((2, len(model.coefficients)))
     if hasattr(model, "metric_factor"):
         width = getattr(model, "points", model.metric_factor).shape[1:]
         return data if not width or width == data.shape[1:] else np.ones((2, *width))

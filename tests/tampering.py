@@ -191,7 +191,9 @@ def used_often(rng: Any, document: Any, arrays: Any) -> None:
     lists = [place[2] for place in walk(document) if isinstance(place[2], list) and 0 < len(place[2]) < 50]
     if lists:
         chosen = pick(rng, lists)
-        chosen[:] *= int(rng.integers(2, max(3, min(400, LONGEST // len(json.dumps(chosen))))))
+        text = json.dumps(chosen)
+        times = int(rng.integers(2, max(3, min(400, LONGEST // len(text)))))
+        chosen[:] = [one for _ in range(times) for one in json.loads(text)]
 
 
 def wide(rng: Any, document: Any, arrays: Any) -> None:

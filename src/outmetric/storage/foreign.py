@@ -79,9 +79,9 @@ STEPS, WIDENING = 1000, 100
 # Encoders may make so many columns, beside as many as take the place of the file so many times.
 COLUMNS = 2**20
 # What it takes to map a column of a row by itself, and to call a metric for two points, in numbers that are looked at.
-COLUMN, CALLED = 2000, 20_000
+COLUMN, CALLED = 1000, 20_000
 # A vote by a metric that is an object may take so much for each row.
-PAIRWISE = 2**24
+PAIRWISE = 2**23
 # Fitting neighbours takes so much whatever their number, and building their tree looks at each number so often.
 REFITTED, TREE = 400_000, 32
 # Routing of metadata, and callbacks.

@@ -27,7 +27,7 @@ OBJECTS, OBJECTS_EACH = 10_000, GENEROSITY
 # Work is counted in numbers that are looked at. So much may be done for any file, beside a share for each byte of it.
 WORK = 2**26
 # What it takes to check an object, or to make one, to call one that is fitted, or to evaluate a kernel, whatever its size.
-CHECKED, MADE, CALLED, EVALUATED = 1000, 100, 40_000, 40_000
+CHECKED, MADE, CALLED, EVALUATED = 2000, 100, 40_000, 40_000
 # For each number of a matrix that is checked for being positive semi-definite, times its side: eigenvalues are fast.
 CUBIC = 1 / 16
 # Sparse rows may have so many columns, beside a share for each byte of the file; a single dense row takes 8 bytes for each.
@@ -289,7 +289,8 @@ class Reader:
         _check_names(found, width)
         extent = replace(extent, work=_work(found, extent, storing, fitted))
         self._extents.append(extent)
-        self._charge(0, self._numbers + (CHECKED if storing.checks else MADE))
+        parts = 1 if storing.holds_models else 1 + extent.kernels
+        self._charge(0, self._numbers + parts * (CHECKED if storing.checks else MADE))
         for check in storing.checks:
             check(found, self.size)
         return found
