@@ -81,6 +81,9 @@ def outputs(model: Any, rows: Any) -> list[Any]:
 
 
 def is_unfitted(model: Any) -> bool:
+    """Whether it says so itself, or ends in a step that would not know."""
+    if hasattr(model, "steps") and not any(name.endswith("_") for name in vars(model.steps[-1][1])):
+        return True
     try:
         check_is_fitted(model)
     except (NotFittedError, TypeError):

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn import get_config
-from sklearn.base import MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning, NotFittedError
 from sklearn.model_selection import ParameterGrid, ParameterSampler, check_cv
 from sklearn.neighbors import KNeighborsClassifier
@@ -56,6 +56,8 @@ VOTERS = 10_000
 
 
 def _check_stored(found: MetricSearchCV, size: int) -> None:
+    if not isinstance(found.estimator, BaseEstimator):
+        raise ValueError(f"a search has an estimator that is a {type(found.estimator).__name__}")
     if hasattr(found, "best_estimator_"):
         check_voters(found.voters_, found.classes_)
         check_integer("n_neighbors_", found.n_neighbors_)

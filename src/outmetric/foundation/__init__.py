@@ -21,7 +21,7 @@ from outmetric.foundation.progress import Tell, announce, printable
 from outmetric.foundation.registry import Registry
 from outmetric.foundation.storable import GENEROSITY, STORABLE, Charge, Storing, how_stored, storable
 from outmetric.foundation.threads import in_threads, one_blas_thread
-from outmetric.foundation.trials import check_same_features, row_of_numbers, sample_of, tried_for, try_out
+from outmetric.foundation.trials import check_same_features, is_fitted, row_of_numbers, sample_of, tried_for, try_out
 
 __all__ = [
     "EXPORTED",
@@ -49,6 +49,7 @@ __all__ = [
     "generator",
     "how_stored",
     "in_threads",
+    "is_fitted",
     "is_missing",
     "n_points",
     "objects",

@@ -46,7 +46,7 @@ class Storing:
         Fits the object again.
     sample : function of the object and the size of its file in bytes, optional
         A row of data that it takes, for a trial; None if it cannot be made up.
-    used : function of the object, optional
+    used : function of the object and the size of its file in bytes, optional
         The objects that are used in its place, and tried.
     work : function of the object, optional
         How many numbers are looked at when it is used for a row, beside its own and those of what it refers to.
@@ -61,7 +61,7 @@ class Storing:
     state: Callable[[Any], dict[str, Any]] | None = None
     restore: Callable[[Any, dict[str, Any], Charge], None] | None = None
     sample: Callable[[Any, int], Any] | None = None
-    used: Callable[[Any], Collection[Any]] | None = None
+    used: Callable[[Any, int], Collection[Any]] | None = None
     work: Callable[[Any], int] | None = None
 
 
@@ -79,7 +79,7 @@ def storable(
     state: Callable[[Any], dict[str, Any]] | None = None,
     restore: Callable[[Any, dict[str, Any], Charge], None] | None = None,
     sample: Callable[[Any, int], Any] | None = None,
-    used: Callable[[Any], Collection[Any]] | None = None,
+    used: Callable[[Any, int], Collection[Any]] | None = None,
     work: Callable[[Any], int] | None = None,
 ) -> Callable[[Class], Class]:
     """A decorator for classes whose objects may be in model files: estimators, frozen dataclasses and enumerations.

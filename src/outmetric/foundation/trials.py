@@ -32,20 +32,20 @@ def row_of_numbers(found: Any, size: int) -> Any:
     return np.ones((1, width))
 
 
-def tried_for(found: Any) -> Iterator[Any]:
+def tried_for(found: Any, size: int) -> Iterator[Any]:
     """What is tried to see whether an object can be used: itself, or what it says is used in its place."""
     storing = how_stored(type(found))
-    if storing is None or storing.used is None:
-        yield found
-    else:
-        for part in storing.used(found):
-            yield from tried_for(part)
+    for part in [found] if storing is None or storing.used is None else storing.used(found, size):
+        if type(part) is type(found):
+            yield part
+        else:
+            yield from tried_for(part, size)
 
 
 def try_out(found: Any, size: int) -> bool:
     """Ask a fitted model for all that it has to say of a row; whether that was possible. What it raises tells what is wrong."""
     row = sample_of(found, size)
-    if row is None or (isinstance(found, BaseEstimator) and not _is_fitted(found)):
+    if row is None or (isinstance(found, BaseEstimator) and not is_fitted(found)):
         return False
     for name in METHODS:
         try:
@@ -58,11 +58,14 @@ def try_out(found: Any, size: int) -> bool:
     return True
 
 
-def _is_fitted(found: Any) -> bool:
+def is_fitted(found: Any) -> bool:
+    """Whether an estimator does not say that it is not fitted."""
     try:
         check_is_fitted(found)
     except NotFittedError:
         return False
+    except TypeError:  # it cannot be fitted
+        return True
     return True
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import sys
 from collections.abc import Iterator
@@ -35,10 +36,19 @@ from sklearn.preprocessing import (
 )
 
 from outmetric.estimators import Metric
-from outmetric.foundation import GENEROSITY, Array, Charge, n_points, row_of_numbers, storable
+from outmetric.foundation import GENEROSITY, Array, Charge, is_fitted, n_points, row_of_numbers, storable
 from outmetric.storage.document import n_numbers
 from outmetric.storage.errors import NotStorableError
-from outmetric.storage.samples import encoder_row, function_row, imputer_row, neighbours_row, pipeline_row, table_row
+from outmetric.storage.samples import (
+    columns_row,
+    encoder_row,
+    function_row,
+    imputer_row,
+    neighbours_row,
+    pipeline_row,
+    stretches,
+    table_row,
+)
 
 PLAIN: dict[str, type] = {
     "KFold": splitters.KFold,
@@ -78,8 +88,10 @@ NEIGHBOURS: dict[str, type] = {"KNeighborsClassifier": KNeighborsClassifier, "KN
 STEPS, WIDENING = 1000, 100
 # Encoders may make so many columns, beside as many as take the place of the file so many times.
 COLUMNS = 2**20
+# Columns that are tried of a transformer that maps each by itself.
+FEW = 4
 # What it takes to map a column of a row by itself, and to call a metric for two points, in numbers that are looked at.
-COLUMN, CALLED = 1000, 20_000
+COLUMN, CALLED = 1500, 20_000
 # A vote by a metric that is an object may take so much for each row.
 PAIRWISE = 2**23
 # Fitting neighbours takes so much whatever their number, and building their tree looks at each number so often.
@@ -133,6 +145,36 @@ def _each_column(found: Any) -> int:
     return COLUMN * int(width) if isinstance(width, int | np.integer) else 0
 
 
+def _check_by_columns(found: Any, size: int) -> None:
+    """Whether all columns are alike, and some of them can be mapped; mapping thousands one by one would take seconds."""
+    _check_width(found, size)
+    width = getattr(found, "n_features_in_", None)
+    if width is None:
+        return
+    few = copy.copy(found)
+    parts = [few]
+    if isinstance(found, PowerTransformer) and found.standardize:
+        few._scaler = copy.copy(found._scaler)
+        parts.append(few._scaler)
+    for part in parts:
+        for name in ("lambdas_", "quantiles_", "mean_", "var_", "scale_"):
+            values = vars(part).get(name)
+            if values is None:
+                continue
+            if values.shape[-1:] != (width,) or values.dtype.kind != "f":
+                raise ValueError(f"{type(found).__name__} claims {width} features, and its {name} is of others")
+            vars(part)[name] = values[..., :FEW]
+        for name in ("feature_names_in_", "_sklearn_output_config"):
+            vars(part).pop(name, None)
+        part.n_features_in_ = min(width, FEW)
+    few.transform(np.ones((1, min(width, FEW))))
+
+
+def _check_function(found: FunctionTransformer, size: int) -> None:
+    if not all(one is None or isinstance(one, FunctionType) for one in (found.func, found.inverse_func)):
+        raise ValueError("a FunctionTransformer has a function that is none")
+
+
 def _check_pairwise(found: gaussian_process.PairwiseKernel, size: int) -> None:
     if not isinstance(found.metric, str | FunctionType):
         raise ValueError(f"a kernel has a metric that is a {type(found.metric).__name__}")
@@ -148,8 +190,24 @@ def _check_composition(found: Any, size: int) -> None:
     widening = _widening(found)
     if widening > WIDENING:
         raise ValueError(f"a {type(found).__name__} makes a table {widening:.3g} times as wide")
+    _check_fitted(found)
     if hasattr(found, "transformers_"):
         _check_columns(found)
+
+
+def _check_fitted(found: Any) -> None:
+    """Whether all of what is fitted is; what keeps no state never says that it is not."""
+    steps = [step for step, _ in _parts(found) if isinstance(step, BaseEstimator)]
+    fitted = hasattr(found, "transformers_") or (isinstance(found, Pipeline) and steps and _has_state(steps[-1]))
+    lacking = [step for step in steps if fitted and (not is_fitted(step) or getattr(step, "_precomputed", False))]
+    if lacking:
+        raise ValueError(f"a fitted {type(found).__name__} has a {type(lacking[0]).__name__} that is not")
+
+
+def _has_state(found: Any) -> bool:
+    if isinstance(found, Pipeline):
+        return bool(found.steps) and _has_state(found.steps[-1][1])
+    return any(name.endswith("_") for name in getattr(found, "__dict__", ()))
 
 
 def _check_columns(found: ColumnTransformer) -> None:
@@ -286,7 +344,7 @@ for name, kind in PLAIN.items():
 for name, kind in TRANSFORMERS.items():
     storable(name, omits_defaults=True, check=_check_width, sample=row_of_numbers)(kind)
 for name, kind in BY_COLUMNS.items():
-    storable(name, omits_defaults=True, check=_check_width, sample=row_of_numbers, work=_each_column)(kind)
+    storable(name, omits_defaults=True, check=_check_by_columns, sample=columns_row, work=_each_column)(kind)
 for name, kind in NEIGHBOURS.items():
     storable(
         name,
@@ -297,9 +355,9 @@ for name, kind in NEIGHBOURS.items():
         sample=neighbours_row,
         work=_neighbours_work,
     )(kind)
-storable("Pipeline", omits_defaults=True, check=_check_composition, sample=pipeline_row)(Pipeline)
+storable("Pipeline", omits_defaults=True, check=_check_composition, sample=pipeline_row, used=stretches)(Pipeline)
 storable("ColumnTransformer", omits_defaults=True, check=_check_composition, sample=table_row)(ColumnTransformer)
-storable("FunctionTransformer", omits_defaults=True, sample=function_row)(FunctionTransformer)
+storable("FunctionTransformer", omits_defaults=True, check=_check_function, sample=function_row)(FunctionTransformer)
 storable("MissingIndicator", omits_defaults=True, sample=imputer_row)(MissingIndicator)
 storable("SimpleImputer", omits_defaults=True, check=_check_imputer, sample=imputer_row)(SimpleImputer)
 storable("OneHotEncoder", omits_defaults=True, check=_derive_widths, sample=encoder_row, work=_each_column)(OneHotEncoder)

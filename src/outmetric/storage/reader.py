@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator
 
-from outmetric.foundation import GENEROSITY, STORABLE, Array, Storing, described, how_stored, objects, tried_for, try_out
+from outmetric.foundation import GENEROSITY, STORABLE, Array, Storing, described, how_stored, objects, sample_of, tried_for, try_out
 from outmetric.storage.document import KNOWN_DTYPES, LOCAL, Node, is_attribute, n_numbers
 
 # A kernel may be made of so many.
@@ -108,10 +108,11 @@ class Reader:
             raise ValueError(f"nothing refers to {len(unused)} of its arrays")
         self._charge(0, self._referred.work)
         # Where a model as a whole cannot be tried, its parts may.
-        if not all(try_out(part, self.size) for part in tried_for(model)):
+        if not all(try_out(part, self.size) for part in tried_for(model, self.size)):
             for part, extent in zip(self._made, self._extents, strict=True):
-                self._charge(0, extent.work)
-                try_out(part, self.size)
+                if sample_of(part, self.size) is not None:
+                    self._charge(0, extent.work)
+                    try_out(part, self.size)
         return model
 
     def value(self, node: Node) -> Any:

@@ -11,12 +11,20 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder
 
 from outmetric.estimators import Metric
-from outmetric.foundation import Array, row_of_numbers, sample_of
+from outmetric.foundation import Array, is_fitted, row_of_numbers, sample_of
+
+# More than these are not mapped one by one.
+MANY_COLUMNS = 1000
 
 
 def function_row(found: FunctionTransformer, size: int) -> Any:
     """Nobody knows what a function takes."""
     return row_of_numbers(found, size) if found.func is None and found.inverse_func is None else None
+
+
+def columns_row(found: Any, size: int) -> Any:
+    """Numbers; not if mapping column after column would take seconds."""
+    return row_of_numbers(found, size) if getattr(found, "n_features_in_", 0) <= MANY_COLUMNS else None
 
 
 def encoder_row(found: Any, size: int) -> Array | None:
@@ -35,8 +43,8 @@ def imputer_row(found: Any, size: int) -> Any:
     if isinstance(filled, np.ndarray) and filled.dtype == object and any(isinstance(value, str) for value in filled):
         return filled.reshape(1, -1)
     row = row_of_numbers(found, size)
-    if getattr(found, "_precomputed", False):  # an imputer's own, which gets the mask
-        return None if row is None else row < 0
+    if getattr(found, "_precomputed", False):  # an imputer's own, which gets a mask
+        return None
     return 2 * row if row is not None and found.missing_values == 1 else row
 
 
@@ -55,6 +63,8 @@ def table_row(found: ColumnTransformer, size: int) -> Any:
     if width > size:
         raise ValueError(f"ColumnTransformer claims {width} features")
     row = np.ones((1, width), dtype=object)
+    words: set[int] = set()
+    numbers: set[int] = set()
     for name, part, _ in found.transformers_:
         if part is None or isinstance(part, str):
             continue
@@ -68,7 +78,14 @@ def table_row(found: ColumnTransformer, size: int) -> Any:
         if cells.shape != (1, len(places)):
             raise ValueError(f"a ColumnTransformer gives {len(places)} columns to a {type(part).__name__} that takes others")
         for place, cell in zip(places, cells[0], strict=True):
-            row[0, place] = row[0, place] if isinstance(row[0, place], str) else cell
+            if isinstance(cell, str):
+                words.add(place)
+                row[0, place] = cell
+            elif not _is_transparent(part):
+                numbers.add(place)
+                row[0, place] = row[0, place] if place in words else cell
+    if words & numbers:
+        raise ValueError("a ColumnTransformer takes a column for text as well as for numbers")
     if any(isinstance(label, str) for _, _, columns in found.transformers_ for label in np.ravel(columns).tolist()):
         return _frame(row, found.feature_names_in_)
     return row if any(isinstance(cell, str) for cell in row[0]) else row.astype(np.float64)
@@ -93,6 +110,21 @@ def pipeline_row(found: Pipeline, size: int) -> Any:
     if not rows or any(_is_particular(step) for step in steps[place + 1 :]) or rows[place].shape != rows[0].shape:
         return None
     return rows[place]
+
+
+def stretches(found: Pipeline, size: int) -> list[Any]:
+    """The pipeline itself; if it cannot be tried as a whole, before that the stretches between steps that cannot."""
+    if sample_of(found, size) is not None or not is_fitted(found):
+        return [found]
+    triable: list[list[Any]] = [[]]
+    for name, step in found.steps:
+        if step is None or step == "passthrough":
+            continue
+        if sample_of(step, size) is None:
+            triable.append([])
+        else:
+            triable[-1].append((name, step))
+    return [*(Pipeline(stretch) for stretch in triable if stretch), found]
 
 
 def _is_transparent(step: Any) -> bool:

@@ -54,7 +54,7 @@ def _check_stored(found: TableModel, size: int) -> None:
             raise ValueError("a model of a table prepares other kinds of columns than it has")
 
 
-@storable("TableModel", holds_models=True, check=_check_stored, used=lambda model: (model.estimator, model.mapping))
+@storable("TableModel", holds_models=True, check=_check_stored, used=lambda model, size: (model.estimator, model.mapping))
 @dataclass(frozen=True, eq=False)
 class TableModel:
     """A fitted model together with the table that it was learned from.
