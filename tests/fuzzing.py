@@ -45,6 +45,8 @@ def right_rows(model: Any, sound: Sound) -> Any:
         width = getattr(model, "points", model.metric_factor).shape[1:]
         return data if not width or width == data.shape[1:] else np.ones((2, *width))
     width = getattr(model, "n_features_in_", None)
+    if width is None and hasattr(model, "steps"):  # the first step keeps no state
+        width = next((step.n_features_in_ for _, step in model.steps if hasattr(step, "n_features_in_")), None)
     names = getattr(model, "feature_names_in_", None)
     if type(model) is not type(sound.model):  # a part of it
         return _rows_of(model, width)
@@ -56,7 +58,9 @@ def right_rows(model: Any, sound: Sound) -> Any:
 
 
 def _rows_of(model: Any, width: Any) -> Any:
-    first = model.steps[0][1] if hasattr(model, "steps") and model.steps else model
+    first = model
+    while hasattr(first, "steps") and first.steps:
+        first = first.steps[0][1]
     if hasattr(first, "categories_"):
         rows = np.empty((2, len(first.categories_)), dtype=object)
         rows[:] = [values[0] for values in first.categories_]

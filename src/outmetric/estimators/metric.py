@@ -63,6 +63,8 @@ class Metric(ABC):
 
 # Numbers that may be looked at in the trial of what a file holds, beside as many as take the place of the file so many times.
 TRIED = 2**20
+# Beyond it, squares of coordinates are not representable.
+LARGEST = 1e150
 
 
 def _check_stored(found: OutputMetric, size: int) -> None:
@@ -71,6 +73,8 @@ def _check_stored(found: OutputMetric, size: int) -> None:
         raise ValueError(f"the map has {outputs} outputs, more than the file can hold the metric of")
     if not isinstance(found.kernel, MatrixKernel):
         raise ValueError(f"a map has a kernel that is a {type(found.kernel).__name__}")
+    if not all(np.abs(part).max(initial=0) < LARGEST for part in (found.coefficients, found.metric_factor, found.offset)):
+        raise ValueError("a map has coefficients that no data explain")
     takes, shape = found.kernel.takes, found.points.shape
     if takes != "objects" and (len(shape) != 2 or (shape[1] == 0) != (takes == "kernel values")):
         raise ValueError(f"a map has points of shape {shape}, and its kernel takes {takes}")
@@ -162,6 +166,8 @@ def _check_linear(found: LinearMetric, size: int) -> None:
     width = found.metric_factor.shape[1]
     if width > size:
         raise ValueError(f"a linear metric claims {width} features")
+    if not np.abs(found.metric_factor).max(initial=0) < LARGEST:
+        raise ValueError("a linear metric has a factor that no data explain")
 
 
 @storable("LinearMetric", check=_check_linear, sample=lambda found, size: np.ones((1, found.metric_factor.shape[1])))

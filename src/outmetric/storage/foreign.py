@@ -123,6 +123,8 @@ def _check_imputer(found: Any, size: int) -> None:
 
 def _check_categories(found: Any, size: int) -> None:
     """Whether the categories are values that people have, none of which can be made to share all its hash with others."""
+    if hasattr(found, "n_features_in_") and len(getattr(found, "categories_", ())) != found.n_features_in_:
+        raise ValueError(f"{type(found).__name__} has not the categories of each feature")
     for categories in getattr(found, "categories_", ()):
         if not isinstance(categories, np.ndarray) or categories.ndim != 1:
             raise ValueError(f"{type(found).__name__} has categories that are no array")
@@ -182,7 +184,8 @@ def _check_pairwise(found: gaussian_process.PairwiseKernel, size: int) -> None:
 
 def _check_composition(found: Any, size: int) -> None:
     """Whether it ends in time, and its table stays in proportion: steps that are used twice, and so on, double with each."""
-    strange = [step for step, _ in _parts(found) if not isinstance(step, BaseEstimator | str | None)]
+    words = ("passthrough",) if isinstance(found, Pipeline) else ("passthrough", "drop")
+    strange = [step for step, _ in _parts(found) if not (step is None or isinstance(step, BaseEstimator) or step in words)]
     if strange:
         raise ValueError(f"a {type(found).__name__} has a step that is a {type(strange[0]).__name__}")
     if sum(1 for _ in islice(_steps(found), STEPS + 1)) > STEPS:
