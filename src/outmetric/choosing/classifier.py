@@ -26,6 +26,7 @@ from outmetric.choosing.committee import (
     NOVELTY_ROWS,
     NOVELTY_SHARE,
     Candidate,
+    Member,
     Novelty,
     Pace,
     fit_committee,
@@ -43,7 +44,16 @@ from outmetric.estimators import (
     check_labels,
     data,
 )
-from outmetric.foundation import Array, Budget, announce, check_number, exportable_votes, storable
+from outmetric.foundation import (
+    Array,
+    Budget,
+    announce,
+    check_number,
+    check_same_features,
+    exportable_votes,
+    sample_of,
+    storable,
+)
 
 SCALINGS = ("standard", "quantile")
 KERNELS = ("rbf", "laplacian", "additive")
@@ -70,8 +80,18 @@ FEWER_SAMPLES, PREPARATION_SHARE, KEPT_SHARE = (700, 500, 350), 1 / 8, 0.5
 
 
 def _check_stored(found: MetricClassifier, size: int) -> None:
-    for member in getattr(found, "committee_", ()):
+    if not hasattr(found, "committee_"):
+        return
+    for member in found.committee_:
+        if not isinstance(member, Member):
+            raise ValueError(f"a committee has a member that is a {type(member).__name__}")
         check_voters(member.voters, found.classes_)
+        check_same_features(found, member.pipeline)
+    check_same_features(found, found.best_estimator_)
+
+
+def _sample(found: MetricClassifier, size: int) -> Any:
+    return sample_of(found.best_estimator_, size) if hasattr(found, "best_estimator_") else None
 
 
 def _voting_members(model: MetricClassifier) -> list[tuple[Any, Any]]:
@@ -79,7 +99,7 @@ def _voting_members(model: MetricClassifier) -> list[tuple[Any, Any]]:
     return [(member.pipeline, member.voters) for member in model.committee_]
 
 
-@storable("MetricClassifier", check=_check_stored, transient=["_pace"])
+@storable("MetricClassifier", check=_check_stored, sample=_sample, transient=["_pace"])
 @exportable_votes(_voting_members, smoothed_votes_to_onnx, own_preparations=True)
 class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, BestMapMixin, TransformerMixin, Described):
     """A nearest-neighbour classifier in learned metrics that chooses all its settings itself.

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn import get_config
-from sklearn.base import MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning, NotFittedError
 from sklearn.model_selection import ParameterGrid, ParameterSampler, check_cv
 from sklearn.neighbors import KNeighborsClassifier
@@ -28,7 +28,15 @@ from outmetric.choosing.prediction import BestCandidateMixin
 from outmetric.choosing.scoring import Scoring, check_refit, chosen_row, deciding_metric
 from outmetric.choosing.votes import ClassVote, check_voters, is_multimetric, score_function, scorer_of, smoothed_votes_to_onnx
 from outmetric.estimators import Described, Fact, check_labels, data, number, settings_text
-from outmetric.foundation import Array, announce, check_integer, exportable_votes, storable
+from outmetric.foundation import (
+    Array,
+    announce,
+    check_integer,
+    check_same_features,
+    exportable_votes,
+    sample_of,
+    storable,
+)
 from outmetric.rows import is_dask
 
 try:
@@ -48,8 +56,16 @@ VOTERS = 10_000
 
 
 def _check_stored(found: MetricSearchCV, size: int) -> None:
-    if hasattr(found, "voters_"):
+    if not isinstance(found.estimator, BaseEstimator):
+        raise ValueError(f"a search has an estimator that is a {type(found.estimator).__name__}")
+    if hasattr(found, "best_estimator_"):
         check_voters(found.voters_, found.classes_)
+        check_integer("n_neighbors_", found.n_neighbors_)
+        check_same_features(found, found.best_estimator_)
+
+
+def _sample(found: MetricSearchCV, size: int) -> Any:
+    return sample_of(found.best_estimator_, size) if hasattr(found, "best_estimator_") else None
 
 
 def _voting_members(search: MetricSearchCV) -> list[tuple[Any, KNeighborsClassifier]]:
@@ -57,7 +73,7 @@ def _voting_members(search: MetricSearchCV) -> list[tuple[Any, KNeighborsClassif
     return [(search.best_estimator_, search.voters_)]
 
 
-@storable("MetricSearchCV", check=_check_stored, transient=["_scored"])
+@storable("MetricSearchCV", check=_check_stored, sample=_sample, transient=["_scored"])
 @exportable_votes(_voting_members, smoothed_votes_to_onnx)
 class MetricSearchCV(CallbackSupportMixin, BestCandidateMixin, MetaEstimatorMixin, Described):
     """Choose the settings of a metric, and the number of neighbours that vote in it, by cross-validation.

@@ -183,7 +183,8 @@ def counted_votes(voters: KNeighborsClassifier, coordinates: Any) -> Array:
 
 def check_voters(voters: Any, classes: Any) -> None:
     """Whether neighbours can vote for these classes."""
-    if not isinstance(voters, KNeighborsClassifier) or len(voters.classes_) != len(classes):
+    fits = isinstance(voters, KNeighborsClassifier) and isinstance(classes, np.ndarray) and classes.ndim == 1
+    if not fits or len(voters.classes_) != len(classes):
         raise ValueError("voters and classes do not fit together")
 
 

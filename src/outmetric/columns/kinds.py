@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -39,7 +39,17 @@ class _Trouble(NamedTuple):
     remedies: tuple[Remedy, ...] = ()
 
 
-@storable("Columns")
+def _check_stored(found: Columns, size: int) -> None:
+    if type(found.features) is not tuple or type(found.kinds) is not tuple or type(found.classes) is not bool:
+        raise ValueError("features, kinds and classes of columns are not what they should be")
+    texts = [*found.features, *(name for name in (found.target, found.identifier) if name is not None)]
+    if not all(isinstance(name, str) for name in texts) or len(set(texts)) < len(texts):
+        raise ValueError("the names of columns are not all text, or not all different")
+    if len(found.kinds) != len(found.features) or not set(map(str, found.kinds)) <= set(get_args(Kind)):
+        raise ValueError("the kinds of columns are not what they should be")
+
+
+@storable("Columns", check=_check_stored)
 @dataclass(frozen=True)
 class Columns:
     """Which columns of a table are used, and as what.

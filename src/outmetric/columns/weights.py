@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from outmetric.foundation import Array, check_by_transforming, exportable, storable
+from outmetric.foundation import Array, exportable, row_of_numbers, storable
 
 
 def _to_onnx(graph: Any, model: Any, variables: Sequence[Any]) -> str:
@@ -17,7 +17,7 @@ def _to_onnx(graph: Any, model: Any, variables: Sequence[Any]) -> str:
 
 
 @exportable(_to_onnx, lambda model: len(model.weights_))
-@storable("FeatureWeights", check=check_by_transforming)
+@storable("FeatureWeights", sample=row_of_numbers)
 class FeatureWeights(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Multiply each feature by R2^power, where R2 is the share of its variance that the classes explain.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -13,23 +13,38 @@ from sklearn.utils.validation import check_is_fitted
 from outmetric.estimators.checks import check_pairs, check_points, declared_kernel, is_numeric_matrix
 from outmetric.estimators.metric import Metric, OutputMetric
 from outmetric.estimators.summary import Described, Fact, data, listed, settings_text
-from outmetric.foundation import Array, n_points, storable
+from outmetric.foundation import Array, n_points, row_of_numbers, sample_of, storable
 from outmetric.kernels import MatrixKernel, Separable, Takes
 from outmetric.rows import is_dask, transform_lazily
 from outmetric.solvers import Status
 
 
 def _check_stored(found: Any, size: int) -> None:
-    width = getattr(found, "n_features_in_", None)
-    if width is None or not hasattr(found, "metric_"):
+    if not hasattr(found, "metric_"):
         return
-    metric = found.metric_
-    learned_on = metric.points.shape[1] if isinstance(metric, OutputMetric) else metric.metric_factor.shape[1]
-    if learned_on not in (0, width):  # a precomputed kernel keeps no points
+    metric, takes = found.metric_, found._takes
+    if not isinstance(metric, Metric):
+        raise ValueError(f"{type(found).__name__} has a metric that is a {type(metric).__name__}")
+    if not isinstance(takes, str) or takes not in get_args(Takes):
+        raise ValueError(f"{type(found).__name__} takes {takes!r:.100}")
+    if isinstance(metric, OutputMetric):
+        if takes != metric.kernel.takes and (takes, metric.kernel.takes) != ("arrays", "objects"):
+            raise ValueError(f"{type(found).__name__} takes {takes} and its kernel {metric.kernel.takes}")
+        learned_on = metric.points.shape[1] if takes not in ("kernel values", "objects") else None
+        learned_on = len(metric.coefficients) if takes == "kernel values" else learned_on
+    else:
+        learned_on = metric.metric_factor.shape[1]
+    width = getattr(found, "n_features_in_", None)
+    if width != learned_on:
         raise ValueError(f"{type(found).__name__} claims {width} features and was learned on {learned_on}")
 
 
-@storable(check=_check_stored)
+def _sample(found: Any, size: int) -> Any:
+    metric = getattr(found, "metric_", None)
+    return sample_of(metric, size) if isinstance(metric, OutputMetric) else row_of_numbers(found, size)
+
+
+@storable(check=_check_stored, sample=_sample)
 class MetricTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Described):
     """An estimator that learns ``metric_`` from data of the kind ``_takes``."""
 
@@ -138,11 +153,12 @@ class KernelTransformer(MetricTransformer):
         tags = super().__sklearn_tags__()
         try:
             kernel = declared_kernel(self)
+            takes, positive_only = kernel.takes, any(scalar.needs_positive for scalar in kernel.scalars)
         except (TypeError, ValueError):  # tags must not raise; fit will
-            kernel = Separable()
-        tags.input_tags.sparse = kernel.takes in ("sparse", "kernel values")
-        tags.input_tags.pairwise = kernel.takes == "kernel values"
-        tags.input_tags.positive_only = any(scalar.needs_positive for scalar in kernel.scalars)
+            takes, positive_only = Separable().takes, False
+        tags.input_tags.sparse = takes in ("sparse", "kernel values")
+        tags.input_tags.pairwise = takes == "kernel values"
+        tags.input_tags.positive_only = positive_only
         return tags
 
 

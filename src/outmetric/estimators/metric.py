@@ -5,6 +5,7 @@ Here f(x) = sum_j K(x, x_j) c_j, or f(x) = x for metrics that are linear in the 
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -34,6 +35,10 @@ class Metric(ABC):
         """f(x) for each row of X."""
 
     @abstractmethod
+    def cost(self) -> float:
+        """About how many numbers are looked at to map a point; infinite if nobody knows."""
+
+    @abstractmethod
     def _sample(self, x: Any) -> Any:
         """A sample of one point, of the kind the metric was learned on."""
 
@@ -56,16 +61,32 @@ class Metric(ABC):
         return distance**2 if squared else distance
 
 
+# Numbers that may be looked at in the trial of what a file holds, beside as many as take the place of the file so many times.
+TRIED = 2**20
+# Beyond it, squares of coordinates are not representable.
+LARGEST = 1e150
+
+
 def _check_stored(found: OutputMetric, size: int) -> None:
     outputs = found.coefficients.shape[1]
     if 8 * outputs**2 > GENEROSITY * size:
         raise ValueError(f"the map has {outputs} outputs, more than the file can hold the metric of")
-    plain = [scalar.is_arithmetic for scalar in found.kernel.scalars]
-    if plain and all(plain) and found.points.ndim == 2 and found.points.shape[1]:  # others may take any time
-        found.coordinates(found.points[:1])
+    if not isinstance(found.kernel, MatrixKernel):
+        raise ValueError(f"a map has a kernel that is a {type(found.kernel).__name__}")
+    if not all(np.abs(part).max(initial=0) < LARGEST for part in (found.coefficients, found.metric_factor, found.offset)):
+        raise ValueError("a map has coefficients that no data explain")
+    takes, shape = found.kernel.takes, found.points.shape
+    if takes != "objects" and (len(shape) != 2 or (shape[1] == 0) != (takes == "kernel values")):
+        raise ValueError(f"a map has points of shape {shape}, and its kernel takes {takes}")
 
 
-@storable("OutputMetric", check=_check_stored)
+def _sample(found: OutputMetric, size: int) -> Any:
+    if found.kernel.takes == "kernel values":
+        return np.ones((1, len(found.coefficients)))
+    return found.points[:1] if found.can_be_tried(size) else None
+
+
+@storable("OutputMetric", check=_check_stored, sample=_sample)
 @dataclass(frozen=True, eq=False)
 class OutputMetric(Metric):
     """The metric |L (f(x) - f(x'))| with f(x) = sum_j K(x, x_j) c_j + offset. It can be pickled if its kernel can.
@@ -114,6 +135,16 @@ class OutputMetric(Metric):
             pass
         return outputs
 
+    def cost(self) -> float:
+        if self.kernel.takes == "row numbers":
+            return float(self.coefficients.size * self.coefficients.shape[1])
+        costs = [scalar.cost(self.points) for scalar in self.kernel.scalars] or [math.inf]
+        return sum(costs) + self.coefficients.size
+
+    def can_be_tried(self, size: int) -> bool:
+        """Whether mapping a point is known to take no more than a file of this size explains."""
+        return self.cost() <= TRIED + GENEROSITY // 8 * size
+
     def to_onnx(self, graph: Any, rows: str) -> str:
         factor = self.metric_factor.T
         terms = list(self.kernel.terms(self.coefficients))
@@ -129,7 +160,17 @@ class OutputMetric(Metric):
         return _row(x)
 
 
-@storable("LinearMetric")
+def _check_linear(found: LinearMetric, size: int) -> None:
+    if not isinstance(found.metric_factor, np.ndarray) or found.metric_factor.ndim != 2:
+        raise ValueError("a linear metric has a factor that is no matrix")
+    width = found.metric_factor.shape[1]
+    if width > size:
+        raise ValueError(f"a linear metric claims {width} features")
+    if not np.abs(found.metric_factor).max(initial=0) < LARGEST:
+        raise ValueError("a linear metric has a factor that no data explain")
+
+
+@storable("LinearMetric", check=_check_linear, sample=lambda found, size: np.ones((1, found.metric_factor.shape[1])))
 @dataclass(frozen=True, eq=False)
 class LinearMetric(Metric):
     """The metric |L (x - x')|.
@@ -147,6 +188,9 @@ class LinearMetric(Metric):
         if X.shape[1] != self.metric_factor.shape[1]:
             raise ValueError(f"X has {X.shape[1]} features; the metric was learned on {self.metric_factor.shape[1]}.")
         return np.asarray(to_array(X), dtype=_float_dtype(X))
+
+    def cost(self) -> float:
+        return float(self.metric_factor.size)
 
     def coordinates(self, X: Any) -> Array:
         """L x for each row of X; sparse rows are not made dense."""

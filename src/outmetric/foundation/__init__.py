@@ -17,11 +17,12 @@ from outmetric.foundation.arrays import (
 from outmetric.foundation.exportable import EXPORTED, ExportedTransformer, ExportedVotes, exportable, exportable_votes
 from outmetric.foundation.files import obstacle, whole, write_whole
 from outmetric.foundation.memory import available_memory, fits_in_memory, require_memory
-from outmetric.foundation.parameters import check_integer, check_number, generator
+from outmetric.foundation.parameters import check_integer, check_number, described, generator
 from outmetric.foundation.progress import Budget, Tell, announce, now, printable
 from outmetric.foundation.registry import Registry
-from outmetric.foundation.storable import GENEROSITY, STORABLE, Charge, Storing, check_by_transforming, how_stored, storable
+from outmetric.foundation.storable import GENEROSITY, STORABLE, Charge, Storing, how_stored, storable
 from outmetric.foundation.threads import in_threads, one_blas_thread
+from outmetric.foundation.trials import check_same_features, is_fitted, row_of_numbers, sample_of, tried_for, try_out
 
 __all__ = [
     "EXPORTED",
@@ -37,18 +38,20 @@ __all__ = [
     "Tell",
     "announce",
     "available_memory",
-    "check_by_transforming",
     "check_finite",
     "check_integer",
     "check_number",
     "check_psd",
+    "check_same_features",
     "check_symmetric",
+    "described",
     "exportable",
     "exportable_votes",
     "fits_in_memory",
     "generator",
     "how_stored",
     "in_threads",
+    "is_fitted",
     "is_missing",
     "n_points",
     "now",
@@ -59,10 +62,14 @@ __all__ = [
     "psd_tolerance",
     "require_memory",
     "require_psd",
+    "row_of_numbers",
+    "sample_of",
     "scaled_rows",
     "stack",
     "storable",
     "to_array",
+    "tried_for",
+    "try_out",
     "whole",
     "write_whole",
 ]

@@ -106,7 +106,10 @@ def psd_tolerance(dtype: np.dtype[Any]) -> float:
 
 def scaled_rows(matrix: Any, factors: Array) -> Any:
     """diag(factors) X for a dense or sparse X, of the same kind."""
-    return matrix.multiply(factors[:, None]).tocsr() if scipy.sparse.issparse(matrix) else factors[:, None] * matrix
+    if not scipy.sparse.issparse(matrix):
+        return factors[:, None] * matrix
+    sparse: Any = matrix
+    return sparse.multiply(factors[:, None]).tocsr()
 
 
 def _parts(size: int, block: int = 1024) -> list[slice]:

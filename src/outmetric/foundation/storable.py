@@ -6,8 +6,6 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
-import numpy as np
-
 from outmetric.foundation.registry import Registry
 
 Class = TypeVar("Class", bound=type)
@@ -46,6 +44,12 @@ class Storing:
         What is stored as its fitted attributes, if not these.
     restore : function of the object, that state and a `Charge`, optional
         Fits the object again.
+    sample : function of the object and the size of its file in bytes, optional
+        A row of data that it takes, for a trial; None if it cannot be made up.
+    used : function of the object and the size of its file in bytes, optional
+        The objects that are used in its place, and tried.
+    work : function of the object, optional
+        How many numbers are looked at when it is used for a row, beside its own and those of what it refers to.
     """
 
     name: str | None = None
@@ -56,6 +60,9 @@ class Storing:
     omits_defaults: bool = False
     state: Callable[[Any], dict[str, Any]] | None = None
     restore: Callable[[Any, dict[str, Any], Charge], None] | None = None
+    sample: Callable[[Any, int], Any] | None = None
+    used: Callable[[Any, int], Collection[Any]] | None = None
+    work: Callable[[Any], int] | None = None
 
 
 _said: dict[type, Storing] = {}
@@ -71,11 +78,14 @@ def storable(
     omits_defaults: bool = False,
     state: Callable[[Any], dict[str, Any]] | None = None,
     restore: Callable[[Any, dict[str, Any], Charge], None] | None = None,
+    sample: Callable[[Any, int], Any] | None = None,
+    used: Callable[[Any, int], Collection[Any]] | None = None,
+    work: Callable[[Any], int] | None = None,
 ) -> Callable[[Class], Class]:
     """A decorator for classes whose objects may be in model files: estimators, frozen dataclasses and enumerations.
 
     Whoever loads a file lets it call the constructor with any arguments, so that must only check and store. Of ``check``,
-    ``is_kernel``, ``holds_models`` and ``transient``, what is said of a class holds for those derived from it as well.
+    ``is_kernel``, ``holds_models``, ``transient`` and ``sample``, what is said of a class holds for those derived from it as well.
 
     Parameters
     ----------
@@ -87,9 +97,9 @@ def storable(
 
     See `Storing` for the others.
     """
-    said = Storing(
-        name, () if check is None else (check,), is_kernel, holds_models, frozenset(transient), omits_defaults, state, restore
-    )
+    checks = () if check is None else (check,)
+    own = frozenset(transient)
+    said = Storing(name, checks, is_kernel, holds_models, own, omits_defaults, state, restore, sample, used, work)
 
     def enter(kind: Class) -> Class:
         if name is not None:
@@ -116,14 +126,5 @@ def how_stored(kind: type) -> Storing | None:
         is_kernel=any(said.is_kernel for said in chain),
         holds_models=any(said.holds_models for said in chain),
         transient=frozenset(name for said in chain for name in said.transient),
+        sample=next((said.sample for said in reversed(chain) if said.sample is not None), None),
     )
-
-
-def check_by_transforming(found: Any, size: int) -> None:
-    """Whether a transformer of numbers can map a point."""
-    width = getattr(found, "n_features_in_", None)
-    if width is None or "_sklearn_output_config" in vars(found):  # a table as output would need another package
-        return
-    if width > size:
-        raise ValueError(f"{type(found).__name__} claims {width} features")
-    found.transform(np.ones((1, width)))

@@ -6,6 +6,7 @@ A new kernel is a subclass in a file of its own, with a name in `KERNELS`; no ot
 from __future__ import annotations
 
 import collections.abc
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
@@ -70,10 +71,9 @@ class ScalarKernel(ABC):
         """Whether the data must not be negative."""
         return False
 
-    @property
-    def is_arithmetic(self) -> bool:
-        """Whether values are plain arithmetic on numbers, so that what a file says of it can be tried without harm."""
-        return False
+    def cost(self, points: Any) -> float:
+        """About how many numbers are looked at to compare a point with these; infinite if nobody knows."""
+        return math.inf
 
     @property
     def supervised(self) -> bool:
@@ -188,9 +188,8 @@ class NamedKernel(ScalarKernel):
     def takes(self) -> Takes:
         return "sparse"
 
-    @property
-    def is_arithmetic(self) -> bool:
-        return True
+    def cost(self, points: Any) -> float:
+        return float(getattr(points, "nnz", points.size))
 
 
 KERNELS: Registry[type[ScalarKernel]] = Registry("kernel")

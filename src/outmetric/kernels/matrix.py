@@ -23,7 +23,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from outmetric.foundation import Array, check_finite, check_psd, check_symmetric, n_points, psd_tolerance, storable
+from outmetric.foundation import Array, check_finite, check_psd, check_symmetric, described, n_points, psd_tolerance, storable
 from outmetric.kernels import operators
 from outmetric.kernels.base import ScalarKernel, Takes
 from outmetric.kernels.operators import GramOperator
@@ -233,7 +233,7 @@ class Sum(MatrixKernel):
             raise ValueError(f"Sum needs at least one kernel and a weight for each; got {len(kernels)} and {len(weights)}.")
         wrong = [kernel for kernel in kernels if not isinstance(kernel, MatrixKernel)]
         if wrong:
-            raise ValueError(f"Sum adds matrix-valued kernels, not {wrong[0]!r}; wrap a scalar kernel in Separable(...).")
+            raise ValueError(f"Sum adds matrix-valued kernels, not {described(wrong[0])}; wrap a scalar kernel in Separable(...).")
         if not all(0 <= weight < np.inf for weight in weights):
             raise ValueError(f"a kernel may only be multiplied by a finite number >= 0, not by {min(weights)}.")
         sizes = {kernel.n_outputs for kernel in kernels} - {None}

@@ -16,6 +16,7 @@ from outmetric.foundation import (
     Array,
     check_finite,
     check_number,
+    described,
     n_points,
     psd_tolerance,
     require_memory,
@@ -71,10 +72,12 @@ class Scalar(ScalarKernel):
             if self.function not in known:
                 raise ValueError(f"kernel {self.function!r} is not known; use one of {known}, a function, or an outmetric kernel.")
         elif not callable(self.function):
-            raise ValueError(f"a scalar kernel is a name or a function, not {self.function!r}.")
+            raise ValueError(f"a scalar kernel is a name or a function, not {described(self.function)}.")
         number = median_factor(self.bandwidth) if isinstance(self.bandwidth, str) else self.bandwidth
         if not isinstance(number, int | float | np.number) or not 0 < number < np.inf:
-            raise ValueError(f"bandwidth must be a positive number, 'median' or such as '0.5*median', not {self.bandwidth!r}.")
+            raise ValueError(
+                f"bandwidth must be a positive number, 'median' or such as '0.5*median', not {described(self.bandwidth)}."
+            )
         if self.bandwidth != "median" and "gamma" in (self.params or {}):
             raise ValueError(f"give either bandwidth={self.bandwidth} or gamma={(self.params or {})['gamma']}, not both.")
 
@@ -92,9 +95,8 @@ class Scalar(ScalarKernel):
     def needs_positive(self) -> bool:
         return self.kernel.needs_positive
 
-    @property
-    def is_arithmetic(self) -> bool:
-        return self.kernel.is_arithmetic
+    def cost(self, points: Any) -> float:
+        return self.kernel.cost(points)
 
     @property
     def name(self) -> str:
@@ -197,6 +199,11 @@ class FunctionKernel(ScalarKernel):
     def settings(self) -> Mapping[str, Any]:
         return self.params
 
+    def cost(self, points: Any) -> float:
+        if isinstance(self.function, GaussianProcessKernel):
+            return float(np.size(points))
+        return float(self.function.cost(points)) if hasattr(self.function, "cost") else super().cost(points)
+
     def values(self, X: Any, Z: Any) -> Array:
         values = self._evaluated(X, Z)
         if values.shape != (n_points(X), n_points(Z)):
@@ -257,9 +264,8 @@ class KernelMatrix(ScalarKernel):
     def make(cls, bandwidth: float | str, params: Mapping[str, Any]) -> Self:
         return cls()
 
-    @property
-    def is_arithmetic(self) -> bool:
-        return True
+    def cost(self, points: Any) -> float:
+        return float(n_points(points))
 
     @property
     def name(self) -> str:

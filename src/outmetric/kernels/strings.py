@@ -15,10 +15,12 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse
 
-from outmetric.foundation import Array, storable
+from outmetric.foundation import Array, described, storable
 
 # Kernel values that are computed at once; until they are complete they take twice the place.
 BLOCK_VALUES = 2**22
+# Numbers held for each place of a substring.
+PER_SUBSTRING = 16
 
 
 class StringKernel(ABC):
@@ -86,6 +88,16 @@ class StringKernel(ABC):
 
         return evaluate
 
+    def cost(self, strings: Any) -> float:
+        """About how many numbers it takes to compare a string with these."""
+        known = self._sample(strings)
+        longest = max(map(len, known), default=0)
+        return float(PER_SUBSTRING * sum(map(len, known)) * min(self._lengths.stop, longest + 1) * self._places(longest))
+
+    def _places(self, longest: int) -> int:
+        """At how many places a substring may be found again."""
+        return 1
+
     def diag(self, X: Any) -> Array:
         """k(x, x) for each string."""
         _, norms = self._scales(self._sample(X))
@@ -114,10 +126,10 @@ class StringKernel(ABC):
         """Raise ValueError unless these are integers and not below what is given with them, and all else is well."""
         for name, (value, least) in integers.items():
             if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-                raise ValueError(f"{type(self).__name__}: {name} must be an integer >= {least}, not {value!r}.")
+                raise ValueError(f"{type(self).__name__}: {name} must be an integer >= {least}, not {described(value)}.")
         width = self.bandwidth
         if width is not None and not (isinstance(width, Real) and not isinstance(width, bool) and 0 < width < np.inf):
-            raise ValueError(f"{type(self).__name__}: bandwidth must be None or a finite number > 0, not {width!r}.")
+            raise ValueError(f"{type(self).__name__}: bandwidth must be None or a finite number > 0, not {described(width)}.")
 
 
 @storable("Spectrum")
@@ -246,6 +258,9 @@ class WeightedDegree(StringKernel):
     @property
     def _lengths(self) -> range:
         return range(1, self.degree + 1)
+
+    def _places(self, longest: int) -> int:
+        return 2 * min(self.shift, longest) + 1
 
     def _columns(self, found: _Substrings) -> Array:
         return found.numbers * found.longest_string + found.begins

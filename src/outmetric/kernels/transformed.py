@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
-from outmetric.foundation import Array, scaled_rows, storable
+from outmetric.foundation import Array, storable
 from outmetric.kernels.base import InputMetricKind, ScalarKernel, Takes
 from outmetric.kernels.operators import SampleGram
 
@@ -45,7 +44,7 @@ class Transformed(ScalarKernel):
         transform = self.transform.astype(X.dtype if X.dtype == np.float32 else np.float64, copy=False)
         if transform.ndim == 2:
             return np.asarray(X @ transform)
-        return scaled_rows(X.T, transform).T.tocsr() if scipy.sparse.issparse(X) else X * transform
+        return X.multiply(transform[None]).tocsr() if hasattr(X, "multiply") else X * transform
 
     @property
     def name(self) -> str:
@@ -60,9 +59,8 @@ class Transformed(ScalarKernel):
         kind = "diagonal" if self.transform.ndim == 1 else "full"
         return {**self.kernel.settings, "input metric": kind}
 
-    @property
-    def is_arithmetic(self) -> bool:
-        return self.kernel.is_arithmetic
+    def cost(self, points: Any) -> float:
+        return self.kernel.cost(points) + float(self.transform.size)
 
     @property
     def has_bandwidth(self) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import math
+import sys
 from collections.abc import Iterator
 from itertools import islice
 from types import FunctionType
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 import sklearn
 import sklearn.gaussian_process.kernels as gaussian_process
 import sklearn.model_selection as splitters
@@ -33,14 +35,22 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from outmetric.foundation import Array, Charge, check_by_transforming, storable
+from outmetric.estimators import Metric
+from outmetric.foundation import GENEROSITY, Array, Charge, is_fitted, n_points, row_of_numbers, storable
 from outmetric.storage.document import n_numbers
 from outmetric.storage.errors import NotStorableError
+from outmetric.storage.samples import (
+    columns_row,
+    encoder_row,
+    function_row,
+    imputer_row,
+    neighbours_row,
+    pipeline_row,
+    stretches,
+    table_row,
+)
 
 PLAIN: dict[str, type] = {
-    "MissingIndicator": MissingIndicator,
-    "Normalizer": Normalizer,
-    "FunctionTransformer": FunctionTransformer,
     "KFold": splitters.KFold,
     "StratifiedKFold": splitters.StratifiedKFold,
     "RepeatedKFold": splitters.RepeatedKFold,
@@ -59,10 +69,10 @@ PLAIN: dict[str, type] = {
     "gaussian_process.Sum": gaussian_process.Sum,
     "gaussian_process.Product": gaussian_process.Product,
     "gaussian_process.Exponentiation": gaussian_process.Exponentiation,
-    "gaussian_process.PairwiseKernel": gaussian_process.PairwiseKernel,
 }
-# Those whose state is checked by mapping a point.
+# Those whose state is checked by mapping a row.
 TRANSFORMERS: dict[str, type] = {
+    "Normalizer": Normalizer,
     "StandardScaler": StandardScaler,
     "MinMaxScaler": MinMaxScaler,
     "MaxAbsScaler": MaxAbsScaler,
@@ -72,21 +82,40 @@ TRANSFORMERS: dict[str, type] = {
 }
 # Those that map each column by itself, in a loop.
 BY_COLUMNS: dict[str, type] = {"PowerTransformer": PowerTransformer, "QuantileTransformer": QuantileTransformer}
-# Those made of others.
-COMPOSITE: dict[str, type] = {"Pipeline": Pipeline, "ColumnTransformer": ColumnTransformer}
 # Those that are fitted again, since their index is no plain data.
 NEIGHBOURS: dict[str, type] = {"KNeighborsClassifier": KNeighborsClassifier, "KNeighborsRegressor": KNeighborsRegressor}
 # A composition may have so many steps, those of its steps included, and widen a table so many times.
 STEPS, WIDENING = 1000, 100
-# Columns of a transformer that are tried.
-TRIED = 4
-# Building a tree of neighbours looks at each number so often.
-TREE = 32
+# Encoders may make so many columns, beside as many as take the place of the file so many times.
+COLUMNS = 2**20
+# Columns that are tried of a transformer that maps each by itself.
+FEW = 4
+# What it takes to map a column of a row by itself, and to call a metric for two points, in numbers that are looked at.
+COLUMN, CALLED = 1500, 20_000
+# A vote by a metric that is an object may take so much for each row.
+PAIRWISE = 2**23
+# Fitting neighbours takes so much whatever their number, and building their tree looks at each number so often.
+REFITTED, TREE = 400_000, 32
 # Routing of metadata, and callbacks.
 TRANSIENT = ["_metadata_request", "_skl_callbacks", "_parent_callback_ctx", "_callback_fit_ctx"]
 
 
-def _complete_imputer(found: SimpleImputer, size: int) -> None:
+def _check_width(found: Any, size: int) -> None:
+    """Whether there are data for as many features as it claims."""
+    _check_parameters(found)
+    width = getattr(found, "n_features_in_", None)
+    if width is not None and width > size and not isinstance(found, Normalizer):
+        raise ValueError(f"{type(found).__name__} claims {width} features")
+
+
+def _check_parameters(found: Any) -> None:
+    """Whether it has no estimators where it takes numbers and words; messages about these would tell all of them."""
+    for name, value in vars(found).items():
+        if isinstance(value, BaseEstimator) and name != "_scaler" and name != "indicator_":
+            raise ValueError(f"{type(found).__name__} has a {type(value).__name__} as its {name}")
+
+
+def _check_imputer(found: Any, size: int) -> None:
     """Add what scikit-learn 1.6 does not know."""
     if hasattr(found, "_fit_dtype") and not sklearn.__version__.startswith("1.6."):
         vars(found).setdefault("_fill_dtype", found._fit_dtype)
@@ -94,6 +123,8 @@ def _complete_imputer(found: SimpleImputer, size: int) -> None:
 
 def _check_categories(found: Any, size: int) -> None:
     """Whether the categories are values that people have, none of which can be made to share all its hash with others."""
+    if hasattr(found, "n_features_in_") and len(getattr(found, "categories_", ())) != found.n_features_in_:
+        raise ValueError(f"{type(found).__name__} has not the categories of each feature")
     for categories in getattr(found, "categories_", ()):
         if not isinstance(categories, np.ndarray) or categories.ndim != 1:
             raise ValueError(f"{type(found).__name__} has categories that are no array")
@@ -101,30 +132,24 @@ def _check_categories(found: Any, size: int) -> None:
             raise ValueError(f"{type(found).__name__} has categories that are neither text nor numbers")
 
 
-def _try_categories(found: Any, size: int) -> None:
-    """Whether a row of the first categories can be encoded."""
-    categories = getattr(found, "categories_", ())
-    if len(categories) and all(map(len, categories)) and "_sklearn_output_config" not in vars(found):
-        row = np.empty((1, len(categories)), dtype=object)
-        row[0] = [values[0] for values in categories]
-        found.transform(row)
-
-
-def _check_ordinal(found: OrdinalEncoder, size: int) -> None:
-    _check_categories(found, size)
-    _try_categories(found, size)
-
-
 def _derive_widths(found: OneHotEncoder, size: int) -> None:
     """Compute the widths of the output; false ones would be allocated."""
     _check_categories(found, size)
     if hasattr(found, "categories_"):
         found._n_features_outs = found._compute_n_features_outs()
-    _try_categories(found, size)
+        if sum(found._n_features_outs) > COLUMNS + GENEROSITY // 8 * size:
+            raise ValueError(f"a OneHotEncoder makes {sum(found._n_features_outs)} columns")
+
+
+def _each_column(found: Any) -> int:
+    """What it takes to loop over columns."""
+    width = getattr(found, "n_features_in_", 0)
+    return COLUMN * int(width) if isinstance(width, int | np.integer) else 0
 
 
 def _check_by_columns(found: Any, size: int) -> None:
-    """Whether some of its columns can be mapped, and all are alike; mapping thousands one by one would take seconds."""
+    """Whether all columns are alike, and some of them can be mapped; mapping thousands one by one would take seconds."""
+    _check_width(found, size)
     width = getattr(found, "n_features_in_", None)
     if width is None:
         return
@@ -140,15 +165,27 @@ def _check_by_columns(found: Any, size: int) -> None:
                 continue
             if values.shape[-1:] != (width,) or values.dtype.kind != "f":
                 raise ValueError(f"{type(found).__name__} claims {width} features, and its {name} is of others")
-            vars(part)[name] = values[..., :TRIED]
-        vars(part).pop("feature_names_in_", None)
-        part.n_features_in_ = min(width, TRIED)
-    check_by_transforming(few, size)
+            vars(part)[name] = values[..., :FEW]
+        for name in ("feature_names_in_", "_sklearn_output_config"):
+            vars(part).pop(name, None)
+        part.n_features_in_ = min(width, FEW)
+    few.transform(np.ones((1, min(width, FEW))))
+
+
+def _check_function(found: FunctionTransformer, size: int) -> None:
+    if not all(one is None or isinstance(one, FunctionType) for one in (found.func, found.inverse_func)):
+        raise ValueError("a FunctionTransformer has a function that is none")
+
+
+def _check_pairwise(found: gaussian_process.PairwiseKernel, size: int) -> None:
+    if not isinstance(found.metric, str | FunctionType):
+        raise ValueError(f"a kernel has a metric that is a {type(found.metric).__name__}")
 
 
 def _check_composition(found: Any, size: int) -> None:
     """Whether it ends in time, and its table stays in proportion: steps that are used twice, and so on, double with each."""
-    strange = [step for step, _ in _parts(found) if not isinstance(step, BaseEstimator | str | None)]
+    words = ("passthrough",) if isinstance(found, Pipeline) else ("passthrough", "drop")
+    strange = [step for step, _ in _parts(found) if not (step is None or isinstance(step, BaseEstimator) or step in words)]
     if strange:
         raise ValueError(f"a {type(found).__name__} has a step that is a {type(strange[0]).__name__}")
     if sum(1 for _ in islice(_steps(found), STEPS + 1)) > STEPS:
@@ -156,6 +193,40 @@ def _check_composition(found: Any, size: int) -> None:
     widening = _widening(found)
     if widening > WIDENING:
         raise ValueError(f"a {type(found).__name__} makes a table {widening:.3g} times as wide")
+    _check_fitted(found)
+    if hasattr(found, "transformers_"):
+        _check_columns(found)
+
+
+def _check_fitted(found: Any) -> None:
+    """Whether all of what is fitted is; what keeps no state never says that it is not."""
+    steps = [step for step, _ in _parts(found) if isinstance(step, BaseEstimator)]
+    fitted = hasattr(found, "transformers_") or (isinstance(found, Pipeline) and steps and _has_state(steps[-1]))
+    lacking = [step for step in steps if fitted and (not is_fitted(step) or getattr(step, "_precomputed", False))]
+    if lacking:
+        raise ValueError(f"a fitted {type(found).__name__} has a {type(lacking[0]).__name__} that is not")
+
+
+def _has_state(found: Any) -> bool:
+    if isinstance(found, Pipeline):
+        return bool(found.steps) and _has_state(found.steps[-1][1])
+    return any(name.endswith("_") for name in getattr(found, "__dict__", ()))
+
+
+def _check_columns(found: ColumnTransformer) -> None:
+    """Whether its parts get the columns that they know; of a data frame they get them by name."""
+    names = getattr(found, "feature_names_in_", None)
+    if names is None:
+        return
+    for name, part, columns in found.transformers_:
+        places = found._transformer_to_input_indices[name]
+        labels = [columns] if isinstance(columns, str) else list(columns) if np.ndim(columns) else []
+        wanted = [label for label in labels if isinstance(label, str)]
+        if wanted and wanted != [names[place] for place in places]:
+            raise ValueError("a ColumnTransformer has other columns than it names")
+        known = getattr(part, "feature_names_in_", None)
+        if known is not None and list(known) != [names[place] for place in places]:
+            raise ValueError(f"a ColumnTransformer gives a {type(part).__name__} other columns than this knows")
 
 
 def _parts(found: Any) -> list[tuple[Any, float]]:
@@ -200,13 +271,23 @@ def _widening(found: Any) -> float:
 
 def _learned_from(voters: Any) -> dict[str, Any]:
     """What neighbours were fitted to."""
-    if not isinstance(voters.metric, str | FunctionType):
+    if not isinstance(voters.metric, str | FunctionType | Metric):
         raise NotStorableError(
             f"neighbours by a metric that is a {type(voters.metric).__name__} cannot be stored; put the metric's estimator before "
             "them in a Pipeline, and leave them theirs."
         )
+    if isinstance(voters.metric, Metric) and voters.algorithm != "brute":
+        raise NotStorableError(
+            f"neighbours by a learned metric can be stored with algorithm='brute', and theirs is {voters.algorithm!r}; or put the "
+            "metric's estimator before them in a Pipeline, which is much faster."
+        )
     if not hasattr(voters, "_fit_X"):
         return {}
+    if isinstance(voters.metric, Metric) and _pairwise_work(voters.metric, voters._fit_X) > PAIRWISE:
+        raise NotStorableError(
+            f"a vote of {n_points(voters._fit_X)} neighbours by a learned metric takes too long to be stored; put the "
+            "metric's estimator before them in a Pipeline, which is much faster."
+        )
     if isinstance(voters, KNeighborsClassifier) and voters.outputs_2d_:
         raise NotStorableError("a neighbour vote on several targets at once cannot be stored.")
     targets: Array = voters.classes_[voters._y] if isinstance(voters, KNeighborsClassifier) else voters._y
@@ -217,24 +298,43 @@ def _learned_from(voters: Any) -> dict[str, Any]:
     }
 
 
+def _pairwise_work(metric: Metric, points: Any) -> int:
+    """What it takes to compare a point with these, one by one."""
+    return int(min(n_points(points) * (2 * metric.cost() + CALLED), sys.maxsize))
+
+
+def _neighbours_work(voters: Any) -> int:
+    """A metric that is an object is called for each point."""
+    return _pairwise_work(voters.metric, voters._fit_X) if isinstance(voters.metric, Metric) and hasattr(voters, "_fit_X") else 0
+
+
 def _check_voters(voters: Any, size: int) -> None:
-    # An object would be called for each pair of points, as often as it takes to sort them.
-    if not isinstance(voters.metric, str | FunctionType):
+    _check_parameters(voters)
+    # Any other object would be called for each pair of points, as often as it takes to sort them.
+    if not isinstance(voters.metric, str | FunctionType | Metric):
         raise ValueError(f"neighbours have a metric that is a {type(voters.metric).__name__}")
+    if isinstance(voters.metric, Metric) and voters.algorithm != "brute":
+        raise ValueError("neighbours by a learned metric must be found with algorithm='brute'")
+    params = voters.metric_params
+    if params is not None and not all(isinstance(value, int | float | np.generic | np.ndarray) for value in params.values()):
+        raise ValueError("parameters of a metric are no numbers")
 
 
 def _fit_again(voters: Any, state: dict[str, Any], charge: Charge) -> None:
     if set(state) != {"points", "targets", "feature_names_in_"}:
         raise ValueError(f"neighbours cannot be fitted to {sorted(state)[:10]}")
     _check_voters(voters, 0)
-    points = state["points"]
-    charge(16 * n_numbers(points), TREE * n_numbers(points))
+    points: Any = state["points"]
+    of_numbers = isinstance(points, np.ndarray) or scipy.sparse.issparse(points)
+    if not of_numbers:
+        raise ValueError(f"neighbours cannot be fitted to a {type(points).__name__}")
+    charge(16 * n_numbers(points), REFITTED + TREE * n_numbers(points))
+    if isinstance(voters.metric, Metric) and _pairwise_work(voters.metric, points) > PAIRWISE:
+        raise ValueError("it takes far more work than a file of its size should")
     if voters.metric == "mahalanobis":  # it may take the inverse of a covariance
         width = points.shape[1]
         charge(16 * width**2, width**3)
     voters.fit(points, state["targets"])
-    if isinstance(voters.metric, str) and n_numbers(points):
-        voters.kneighbors(points[:1], n_neighbors=1)
     if state["feature_names_in_"] is not None:
         voters.feature_names_in_ = state["feature_names_in_"]
 
@@ -245,13 +345,24 @@ storable(is_kernel=True)(gaussian_process.Kernel)
 for name, kind in PLAIN.items():
     storable(name, omits_defaults=True)(kind)
 for name, kind in TRANSFORMERS.items():
-    storable(name, omits_defaults=True, check=check_by_transforming)(kind)
+    storable(name, omits_defaults=True, check=_check_width, sample=row_of_numbers)(kind)
 for name, kind in BY_COLUMNS.items():
-    storable(name, omits_defaults=True, check=_check_by_columns)(kind)
-for name, kind in COMPOSITE.items():
-    storable(name, omits_defaults=True, check=_check_composition)(kind)
+    storable(name, omits_defaults=True, check=_check_by_columns, sample=columns_row, work=_each_column)(kind)
 for name, kind in NEIGHBOURS.items():
-    storable(name, omits_defaults=True, state=_learned_from, restore=_fit_again, check=_check_voters)(kind)
-storable("SimpleImputer", omits_defaults=True, check=_complete_imputer)(SimpleImputer)
-storable("OneHotEncoder", omits_defaults=True, check=_derive_widths)(OneHotEncoder)
-storable("OrdinalEncoder", omits_defaults=True, check=_check_ordinal)(OrdinalEncoder)
+    storable(
+        name,
+        omits_defaults=True,
+        state=_learned_from,
+        restore=_fit_again,
+        check=_check_voters,
+        sample=neighbours_row,
+        work=_neighbours_work,
+    )(kind)
+storable("Pipeline", omits_defaults=True, check=_check_composition, sample=pipeline_row, used=stretches)(Pipeline)
+storable("ColumnTransformer", omits_defaults=True, check=_check_composition, sample=table_row)(ColumnTransformer)
+storable("FunctionTransformer", omits_defaults=True, check=_check_function, sample=function_row)(FunctionTransformer)
+storable("MissingIndicator", omits_defaults=True, sample=imputer_row)(MissingIndicator)
+storable("SimpleImputer", omits_defaults=True, check=_check_imputer, sample=imputer_row)(SimpleImputer)
+storable("OneHotEncoder", omits_defaults=True, check=_derive_widths, sample=encoder_row, work=_each_column)(OneHotEncoder)
+storable("OrdinalEncoder", omits_defaults=True, check=_check_categories, sample=encoder_row, work=_each_column)(OrdinalEncoder)
+storable("gaussian_process.PairwiseKernel", omits_defaults=True, check=_check_pairwise)(gaussian_process.PairwiseKernel)

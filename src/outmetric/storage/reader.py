@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator
 
-from outmetric.foundation import GENEROSITY, STORABLE, Array, Storing, how_stored, objects
+from outmetric.foundation import GENEROSITY, STORABLE, Array, Storing, described, how_stored, objects, sample_of, tried_for, try_out
 from outmetric.storage.document import KNOWN_DTYPES, LOCAL, Node, is_attribute, n_numbers
 
 # A kernel may be made of so many.
@@ -25,9 +25,9 @@ KERNELS = 1000
 # A model may be made of so many objects, counted as often as they are used, and of so many for each in the file.
 OBJECTS, OBJECTS_EACH = 10_000, GENEROSITY
 # Work is counted in numbers that are looked at. So much may be done for any file, beside a share for each byte of it.
-WORK = 2**24
-# What it takes to check an object, or to make one, whatever its size.
-CHECKED, MADE = 10_000, 100
+WORK = 2**26
+# What it takes to check an object, or to make one, to call one that is fitted, or to evaluate a kernel, whatever its size.
+CHECKED, MADE, CALLED, EVALUATED = 2000, 100, 40_000, 40_000
 # For each number of a matrix that is checked for being positive semi-definite, times its side: eigenvalues are fast.
 CUBIC = 1 / 16
 # Sparse rows may have so many columns, beside a share for each byte of the file; a single dense row takes 8 bytes for each.
@@ -48,9 +48,11 @@ class Extent:
     kernels: int = 0
     objects: int = 0
     numbers: int = 0
+    work: int = 0  # for a row
 
     def __add__(self, other: Extent) -> Extent:
-        return Extent(self.kernels + other.kernels, self.objects + other.objects, self.numbers + other.numbers)
+        kernels, objects = self.kernels + other.kernels, self.objects + other.objects
+        return Extent(kernels, objects, self.numbers + other.numbers, self.work + other.work)
 
 
 class Reader:
@@ -99,10 +101,18 @@ class Reader:
         """The model; ``entries`` are the objects it is made of."""
         for entry in _list(entries):
             self._made.append(self._make(_exactly(entry, {"class", "params", "state"})))
+        self._numbers, self._referred = 0, Extent()
         model = self.value(root)
         unused = set(self.arrays) - self.used
         if unused:
             raise ValueError(f"nothing refers to {len(unused)} of its arrays")
+        self._charge(0, self._referred.work)
+        # Where a model as a whole cannot be tried, its parts may.
+        if not all(try_out(part, self.size) for part in tried_for(model, self.size)):
+            for part, extent in zip(self._made, self._extents, strict=True):
+                if sample_of(part, self.size) is not None:
+                    self._charge(0, extent.work)
+                    try_out(part, self.size)
         return model
 
     def value(self, node: Node) -> Any:
@@ -257,15 +267,16 @@ class Reader:
             raise ValueError(f"it sets one of {sorted(LOCAL)}, which belong to a machine")
         # Objects that hold the same one twice, and so on, would be evaluated forever.
         extent = self._referred + Extent(int(storing.is_kernel), 1, self._numbers)
-        self._extents.append(extent)
         if extent.kernels > KERNELS and not storing.holds_models:
             raise ValueError(f"a kernel is made of {extent.kernels} others")
-        if extent.objects > OBJECTS + OBJECTS_EACH * len(self._extents):
+        if extent.objects > OBJECTS + OBJECTS_EACH * (1 + len(self._extents)):
             raise ValueError(f"a model is made of {extent.objects} others")
-        self._charge(8 * sum(n_numbers(value) for value in params.values()), _work(extent, storing, params))
+        squares = [len(value) for value in params.values() if storing.is_kernel and np.ndim(value) == 2]
+        self._charge(8 * sum(n_numbers(value) for value in params.values()), int(CUBIC * sum(side**3 for side in squares)))
         if state and not issubclass(kind, BaseEstimator):
             raise ValueError(f"{kind.__name__} has no fitted attributes")
         found = kind(**params)
+        fitted = bool(state)
         if state and storing.restore is not None:
             storing.restore(found, state, self._charge)
             state = {}
@@ -275,20 +286,33 @@ class Reader:
             vars(found)[name] = value
         width = getattr(found, "n_features_in_", None)
         if width is not None and not (isinstance(width, int | np.integer) and 0 < width < 2**31):
-            raise ValueError(f"{kind.__name__} claims {width} features")
+            raise ValueError(f"{kind.__name__} claims {described(width)} features")
+        _check_names(found, width)
+        extent = replace(extent, work=_work(found, extent, storing, fitted))
+        self._extents.append(extent)
+        parts = 1 if storing.holds_models else 1 + extent.kernels
+        self._charge(0, self._numbers + parts * (CHECKED if storing.checks else MADE))
         for check in storing.checks:
             check(found, self.size)
         return found
 
 
-def _work(extent: Extent, storing: Storing, params: Mapping[str, Any]) -> int:
-    """What it takes to make and to check an object."""
-    checked = bool(storing.checks) or storing.restore is not None
-    each = extent.numbers + (CHECKED if checked else MADE)
-    if storing.holds_models:  # whose parts have been checked when they were made
-        return each
-    squares = [len(value) for value in params.values() if storing.is_kernel and np.ndim(value) == 2]
-    return (1 + extent.kernels) * each + int(CUBIC * sum(length**3 for length in squares))
+def _work(found: Any, extent: Extent, storing: Storing, fitted: bool) -> int:
+    """What it takes to use an object for a row."""
+    own = 0 if storing.work is None else storing.work(found)
+    if storing.holds_models:
+        return extent.work + extent.numbers + own + CALLED * fitted
+    return (1 + extent.kernels) * (extent.numbers + EVALUATED * (extent.kernels > 0)) + own
+
+
+def _check_names(found: Any, width: Any) -> None:
+    names = getattr(found, "feature_names_in_", None)
+    if names is None:
+        return
+    if not isinstance(names, np.ndarray) or names.shape != (width,) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"{type(found).__name__} has names of features that are none")
+    if len(set(names)) < len(names):
+        raise ValueError(f"{type(found).__name__} has features of the same name")
 
 
 def parse(text: bytes) -> Any:

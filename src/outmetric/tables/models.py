@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from outmetric.choosing import FINE, AverageVote, MetricClassifier, MetricSearchCV, Novelty, Scoring
 from outmetric.columns import Columns, Remedy, TableError, align, table_encoder
 from outmetric.estimators import FixedKernelMetric, LearnedKernelMetric, listed, mostly_alone
-from outmetric.foundation import Array, Tell, storable
+from outmetric.foundation import Array, Tell, sample_of, storable
 from outmetric.rows import EXACT_SEARCHED, LANDMARKS
 
 Kind = Literal["auto", "fixed", "learned"]
@@ -39,7 +39,24 @@ DECIDES, TOLD = "neg_log_loss", "accuracy"
 REAL = Remedy("real")
 
 
-@storable("TableModel", holds_models=True)
+def _check_stored(found: TableModel, size: int) -> None:
+    columns = found.columns
+    for part in (found.estimator, found.mapping):
+        if getattr(part, "n_features_in_", None) != len(columns.features):
+            raise ValueError(f"a model of a table with {len(columns.features)} features has a {type(part).__name__} of others")
+        names = getattr(part, "feature_names_in_", None)
+        if names is not None and list(names) != list(columns.features):
+            raise ValueError("a model of a table knows other columns than its parts")
+    if columns.classes and not (hasattr(found.estimator, "predict_proba") and hasattr(found.estimator, "classes_")):
+        raise ValueError("a model of a table should predict classes, and has none")
+    row = sample_of(found.estimator, size)
+    if row is not None:
+        kinds = tuple("category" if isinstance(value, str) else "number" for value in np.asarray(row)[0])
+        if kinds != columns.kinds:
+            raise ValueError("a model of a table prepares other kinds of columns than it has")
+
+
+@storable("TableModel", holds_models=True, check=_check_stored, used=lambda model, size: (model.estimator, model.mapping))
 @dataclass(frozen=True, eq=False)
 class TableModel:
     """A fitted model together with the table that it was learned from.

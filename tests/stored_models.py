@@ -1,0 +1,178 @@
+"""Small fitted models that have all storable classes between them, each with data that it takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.sparse
+from sklearn.compose import make_column_transformer
+from sklearn.datasets import load_iris
+from sklearn.decomposition import PCA
+from sklearn.feature_selection import VarianceThreshold
+from sklearn.gaussian_process import kernels as gaussian
+from sklearn.impute import MissingIndicator, SimpleImputer
+from sklearn.model_selection import (
+    GroupKFold,
+    KFold,
+    RepeatedKFold,
+    RepeatedStratifiedKFold,
+    ShuffleSplit,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+    StratifiedShuffleSplit,
+)
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PowerTransformer,
+    QuantileTransformer,
+    RobustScaler,
+    StandardScaler,
+)
+
+from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricClassifier, MetricSearchCV, kernels, tables
+from outmetric.baselines import ITML, LMNN, KernelITML, KernelLMNN
+from outmetric.columns import check_columns
+
+ROWS = np.arange(0, 150, 6)
+X, y = (part[ROWS] for part in load_iris(return_X_y=True))
+NAMES = np.array(["setosa", "versicolor", "virginica"])[y]
+WORDS = np.array([f"{name[:4]}{round(10 * width)}" for name, width in zip(NAMES, X[:, 1], strict=True)], dtype=object)
+
+
+def likeness(s: Any, t: Any) -> float:
+    """A kernel on any objects."""
+    return float(str(s) == str(t)) + 0.5
+
+
+def likenesses(s: Any, t: Any) -> Any:
+    """A matrix-valued one."""
+    return likeness(s, t) * np.eye(2)
+
+
+def doubled(rows: Any) -> Any:
+    """What a FunctionTransformer may do."""
+    return np.multiply(rows, 2)
+
+
+FUNCTIONS = {"likeness": likeness, "likenesses": likenesses, "doubled": doubled}
+
+
+def table() -> pd.DataFrame:
+    frame = pd.DataFrame(X.copy(), columns=["length", "width", "petal length", "petal width"])
+    frame["colour"] = np.where(X[:, 1] > 3, "blue", "white").astype(object)
+    frame.loc[3, "length"] = np.nan
+    return frame
+
+
+def classifier(data: Any) -> MetricClassifier:
+    model = MetricClassifier(time_budget=0.01, random_state=0).fit(data, NAMES)
+    model.committee_ = model.committee_[:3]
+    model.candidates_ = model.candidates_[:4]
+    return model
+
+
+def table_model() -> Any:
+    frame = table().assign(kind=NAMES)
+    return tables.fit_table(frame, check_columns(frame, "kind"), kind="learned").model
+
+
+def real_table_model() -> Any:
+    frame = table()
+    return tables.fit_table(frame, check_columns(frame, "petal width"), kind="learned").model
+
+
+def searched(splitter: Any) -> MetricSearchCV:
+    groups = np.arange(len(y)) % 5
+    grid = {"learnedkernelmetric__bandwidth": [1.0, "median"]}
+    search = MetricSearchCV(make_pipeline(StandardScaler(), LearnedKernelMetric()), grid, n_neighbors=[1, 3], cv=splitter)
+    return search.fit(X, NAMES, groups=groups)
+
+
+def learned(*steps: Any, data: Any = X, targets: Any = y) -> Any:
+    return make_pipeline(*steps, LearnedKernelMetric(), KNeighborsClassifier(3)).fit(data, targets)
+
+
+GAUSSIAN_PROCESS = (
+    gaussian.RBF(2.0) * gaussian.ConstantKernel(2.0)
+    + gaussian.Matern()
+    + gaussian.RationalQuadratic()
+    + gaussian.ConstantKernel(1e-4) * gaussian.ExpSineSquared()  # which is no kernel of several features
+    + gaussian.DotProduct() ** 2
+    + gaussian.WhiteKernel(2.0)
+    + gaussian.PairwiseKernel(metric="rbf")
+)
+SUMS = kernels.Separable("linear", np.eye(2)) + 0.5 * kernels.Diagonal(["rbf", "laplacian"])
+BLOCKS = (X @ X.T)[:, :, None, None] * np.eye(2)
+ENCODED = (
+    make_column_transformer(
+        (OneHotEncoder(), ["colour"]),
+        (OrdinalEncoder(), ["colour"]),
+        (make_pipeline(SimpleImputer(add_indicator=True), Normalizer()), ["length"]),
+        remainder="passthrough",
+    ),
+    StandardScaler(),
+)
+# (how a model is fitted, data that it takes)
+MODELS: dict[str, tuple[Any, Any]] = {
+    "model 1": (lambda: FixedKernelMetric(kernel=SUMS).fit(X, y), X),
+    "model 2": (lambda: LearnedKernelMetric(2, random_state=np.random.RandomState(3)).fit(X, NAMES), X),
+    "landmarks": (lambda: LearnedKernelMetric(n_landmarks=8).fit(X, y), X),
+    "real targets": (lambda: LearnedKernelMetric(regression_weight=0.5).fit(X, X[:, 2:]), X),
+    "precomputed": (lambda: FixedKernelMetric(kernel="precomputed").fit(X @ X.T, y), X @ X.T),
+    "blocks": (
+        lambda: FixedKernelMetric(kernel=kernels.Precomputed(BLOCKS)).fit(np.arange(25)[:, None], y),
+        np.arange(25)[:, None],
+    ),
+    "Gaussian process": (lambda: FixedKernelMetric(kernel=GAUSSIAN_PROCESS).fit(X, y), X),
+    "sparse": (lambda: LearnedKernelMetric(kernel="cosine").fit(scipy.sparse.csr_array(X), y), scipy.sparse.csr_array(X)),
+    "words": (lambda: LearnedKernelMetric(kernel=kernels.Spectrum(2)).fit(WORDS, y), WORDS),
+    "words and votes": (
+        lambda: make_pipeline(FixedKernelMetric(kernel=kernels.WeightedDegree(2, 1)), KNeighborsClassifier(3)).fit(WORDS, y),
+        WORDS,
+    ),
+    "function": (lambda: FixedKernelMetric(kernel=likeness).fit(WORDS, y), WORDS),
+    "matrix function": (lambda: FixedKernelMetric(kernel=kernels.Callable(likenesses, 2)).fit(WORDS, y), WORDS),
+    "metric": (lambda: LearnedKernelMetric().fit(X, y).get_metric(), X),
+    "linear metric": (lambda: LMNN().fit(X, y).get_metric(), X),
+    "LMNN": (lambda: LMNN().fit(X, y), X),
+    "ITML": (lambda: ITML(n_constraints=30, max_iter=5).fit(X, y), X),
+    "kernel LMNN": (lambda: KernelLMNN().fit(X, y), X),
+    "kernel ITML": (lambda: KernelITML(n_constraints=30).fit(X, y), X),
+    "scalers": (lambda: learned(StandardScaler(), MinMaxScaler(), MaxAbsScaler(), RobustScaler(), FunctionTransformer()), X),
+    "columns": (lambda: learned(PowerTransformer(), QuantileTransformer(n_quantiles=5), VarianceThreshold(), PCA(2)), X),
+    "indicator": (lambda: make_pipeline(Normalizer(), MissingIndicator(features="all"), FunctionTransformer(doubled)).fit(X), X),
+    "regression": (lambda: make_pipeline(StandardScaler(), LearnedKernelMetric(), KNeighborsRegressor()).fit(X, X[:, 3]), X),
+    "neighbours": (lambda: KNeighborsClassifier(3, algorithm="ball_tree", weights="distance").fit(X, NAMES), X),
+    "table": (lambda: learned(*ENCODED, data=table().fillna(1.0)), table().fillna(1.0)),
+    "frames": (lambda: learned(StandardScaler(), PCA(2)).set_output(transform="pandas"), X),
+    "search": (lambda: searched(StratifiedKFold(2)), X),
+    "searches": (
+        lambda: make_pipeline(
+            StandardScaler(),
+            MetricSearchCV(LearnedKernelMetric(), {"bandwidth": [1.0]}, n_neighbors=1, cv=ShuffleSplit(2, random_state=0)),
+        ).fit(X, y),
+        X,
+    ),
+    "splitters": (
+        lambda: searched(StratifiedGroupKFold(2)).set_params(
+            param_grid=[
+                *({"cv": [one]} for one in (GroupKFold(2), KFold(2), RepeatedKFold(n_splits=2))),
+                *({"cv": [one]} for one in (RepeatedStratifiedKFold(n_splits=2), StratifiedShuffleSplit(2))),
+            ]
+        ),
+        X,
+    ),
+    "classifier": (lambda: classifier(X), X),
+    "classifier of a table": (lambda: classifier(table()), table()),
+    "table model": (table_model, table()),
+    "real table model": (real_table_model, table()),
+}
