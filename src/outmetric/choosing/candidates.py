@@ -7,7 +7,7 @@ All candidates that differ only in weights, components or prototypes share one e
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -22,6 +22,7 @@ from outmetric.problem import FixedKernelModel, LearnedKernelModel
 
 WEIGHTS = ("regression_weight", "collocation_weight", *FixedKernelModel.weights, *LearnedKernelModel.weights)
 TARGETS = ("n_components", "prototypes")
+ROUNDS = ("n_rounds",)
 
 
 @dataclass(frozen=True)
@@ -29,13 +30,15 @@ class Alike:
     """Candidates, by their numbers, that the model cannot tell apart, with the settings of the first.
 
     ``ratio`` is gamma/lambda or "auto", and ``targets`` a fingerprint of what decides the targets: those that agree in the first
-    share a decomposition, in both a batch.
+    share a decomposition, in both a batch. Those of one ``track`` differ in nothing but the ``rounds`` of their input metric.
     """
 
     settings: Mapping[str, Any]
     indices: tuple[int, ...]
     ratio: Any = None
     targets: Any = None
+    track: Any = None
+    rounds: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +60,12 @@ class Group:
 
     @property
     def n_decompositions(self) -> int:
-        return len({member.ratio for member in self.members}) if self.shared else 0
+        if not self.shared:
+            return 0
+        longest: dict[Any, int] = {}
+        for member in self.members:
+            longest[member.track] = max(longest.get(member.track, 0), member.rounds)
+        return len({member.ratio for member in self.members}) + sum(longest.values())
 
     def landmarks_reason(self, n_samples: int) -> str | None:
         """Why the candidates are fitted with landmarks and can share the pass, or None."""
@@ -70,11 +78,11 @@ def metric_of(estimator: Any) -> Any:
 
 
 def shared_groups(
-    estimator: Any, candidates: Iterable[Mapping[str, Any]], dimension: int, *, labelled: bool = True
+    estimator: Any, candidates: Iterable[Mapping[str, Any]], dimension: int, *, n_samples: int = 0, labelled: bool = True
 ) -> tuple[list[Group], list[tuple[float, ...]]]:
     """The groups of candidates, and for each candidate a tuple that is smaller the simpler it is.
 
-    ``dimension`` is that of the targets unless candidates say otherwise.
+    ``dimension`` is that of the targets unless candidates say otherwise, ``n_samples`` the number of training samples.
     """
     prefix = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
     bases: dict[Any, tuple[Any, Settings | None]] = {}
@@ -83,12 +91,12 @@ def shared_groups(
     order: list[Any] = []
     simplicity: list[tuple[float, ...]] = []
     for index, candidate in enumerate(candidates):
-        flexible = {prefix + name for name in (*WEIGHTS, *TARGETS)} & set(candidate)
+        flexible = {prefix + name for name in (*WEIGHTS, *TARGETS, *ROUNDS)} & set(candidate)
         common = {name: value for name, value in candidate.items() if name not in flexible}
         key = _fingerprint(common)
         if key not in bases:
             base = clone(estimator).set_params(**clone(common, safe=False))
-            bases[key] = base, _served(metric_of(base), labelled)
+            bases[key] = base, _served(metric_of(base), n_samples, labelled)
             order.append(key)
         base, settings = bases[key]
         metric = metric_of(base)
@@ -96,7 +104,7 @@ def shared_groups(
             simplicity.append(())
             alone[index] = _alone(estimator, candidate, index)
             continue
-        names = ("regression_weight", "collocation_weight", *metric.model.weights, *TARGETS)
+        names = ("regression_weight", "collocation_weight", *metric.model.weights, *TARGETS, *ROUNDS)
         given = {name: candidate.get(prefix + name, getattr(metric, name)) for name in names}
         simplicity.append(_simplicity(given, metric.bandwidth, dimension))
         unknown = {name for name in flexible if name.removeprefix(prefix) not in given}
@@ -104,16 +112,17 @@ def shared_groups(
             alone[index] = _alone(estimator, candidate, index)
             continue
         try:
-            settings.with_weights(given)
+            rounds = settings.with_weights(given).rounds
         except (ValueError, TypeError):  # its own fit will tell
             alone[index] = _alone(estimator, candidate, index)
             continue
         targets = _fingerprint({name: given[name] for name in TARGETS})
         ratio = _weight_ratio(given)
-        essence = targets, ratio, metric.model.essence(given, given["regression_weight"])
+        # Rounds are prefixes of one another, so that all candidates of one track cost what the longest of them does.
+        track = targets, ratio, metric.model.essence(given, given["regression_weight"])
         found = essences.setdefault(key, {})
-        known = found.get(essence, Alike(given, (), ratio, targets))
-        found[essence] = Alike(known.settings, (*known.indices, index), ratio, targets)
+        known = found.get((track, rounds), Alike(given, (), ratio, targets, track, rounds))
+        found[track, rounds] = replace(known, indices=(*known.indices, index))
     groups = [Group(bases[key][0], tuple(essences[key].values()), bases[key][1]) for key in order if key in essences]
     return [*groups, *alone.values()], simplicity
 
@@ -124,7 +133,7 @@ def _alone(estimator: Any, candidate: Mapping[str, Any], index: int) -> Group:
     return Group(own, (Alike({}, (index,)),), None)
 
 
-def _served(metric: Any, labelled: bool) -> Settings | None:
+def _served(metric: Any, n_samples: int, labelled: bool) -> Settings | None:
     """The settings of a metric if a shared decomposition can stand in for its fits."""
     if not isinstance(metric, MetricTransformer):
         raise TypeError(f"MetricSearchCV tunes the metrics of outmetric, not {type(metric).__name__}.")
@@ -136,6 +145,8 @@ def _served(metric: Any, labelled: bool) -> Settings | None:
         return None
     if settings.landmarks_reason(0) is not None and not (labelled and isinstance(metric.similarity, str)):
         return None  # one pass for all folds knows classes only
+    if settings.input_metric is not None and settings.landmarks_reason(n_samples) is not None:
+        return None  # and one kernel only
     served = settings.kernel.is_separable and settings.kernel.n_outputs is None
     return settings if served and settings.solver in ("auto", "spectral", "nystroem") else None
 

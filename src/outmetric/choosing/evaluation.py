@@ -26,10 +26,14 @@ from outmetric.estimators import (
     check_training,
     data_kind,
     exact_problem,
+    kernel_of_round,
     landmark_map,
+    pulled_back,
+    transform_of,
     with_checked_landmarks,
 )
 from outmetric.foundation import Array, fits_in_memory, in_threads, n_points, now, require_memory, stack
+from outmetric.kernels import MatrixKernel
 from outmetric.problem import ClassSummary, real_targets
 from outmetric.rows import Statistics, blocks_of, gather
 from outmetric.solvers import Decomposition, FeatureDecomposition, Maps, Status
@@ -251,7 +255,21 @@ def _shared_maps(
     def targets(own: Settings) -> Array:
         return (own.class_targets(y) if labelled else real_targets(y, own.components(n))).values
 
-    yield from _batches(settings, members, problem.similarity.mean_degree, decompose, targets)
+    def following(own: Settings, maps: Maps, kernel: MatrixKernel | None) -> tuple[MatrixKernel, Decomposition] | None:
+        """The kernel of the next round of an input metric, and its decomposition; None if the metric has degenerated."""
+        assert settings.input_metric is not None
+        assert maps.coefficients is not None
+        (scalar,) = (kernel or problem.kernel).scalars
+        pulled = pulled_back([(scalar, maps.coefficients[0])], problem.points, [problem.points], settings.input_metric)
+        transform = transform_of(pulled)
+        if transform.trouble is not None:
+            return None
+        kernel = kernel_of_round(own, transform, problem.points, y)
+        (scalar,) = kernel.scalars
+        ratio = own.gamma(problem.similarity.mean_degree) / own.regression_weight
+        return kernel, Decomposition(scalar.gram(problem.points), scalar.cross(new, problem.points), problem.similarity, ratio)
+
+    yield from _batches(settings, members, problem.similarity.mean_degree, decompose, targets, following)
 
 
 def _batches(
@@ -260,8 +278,9 @@ def _batches(
     degree: float,
     decompose: Callable[[float], Decomposition],
     targets_of: Callable[[Settings], Array],
+    following: Any = None,
 ) -> Batches:
-    """The maps of all members; ``decompose`` gives what those with one ratio of weights share."""
+    """The maps of all members; ``decompose`` gives what those with one ratio of weights share, ``following`` the next round."""
     alike: dict[Any, dict[Any, list[int]]] = defaultdict(lambda: defaultdict(list))
     for position, member in enumerate(members):
         alike[member.ratio][member.targets].append(position)
@@ -270,21 +289,65 @@ def _batches(
         shared = cache(partial(decompose, first.gamma(degree) / first.regression_weight))
         for positions in by_targets.values():
             targets = cache(partial(targets_of, settings.with_weights(members[positions[0]].settings)))
-            for start in range(0, len(positions), BATCH):
-                part = positions[start : start + BATCH]
+            plain = [position for position in positions if not members[position].rounds]
+            for start in range(0, len(plain), BATCH):
+                part = plain[start : start + BATCH]
                 given = [members[position].settings for position in part]
                 yield part, partial(_maps, settings, shared, targets, given)
+            tracks: dict[Any, _Track] = {}
+            for position in sorted(set(positions) - set(plain), key=lambda position: members[position].rounds):
+                member = members[position]
+                if member.track not in tracks:
+                    tracks[member.track] = _Track(settings, member.settings, shared, targets, following)
+                yield [position], partial(tracks[member.track].maps, member.rounds)
+
+
+class _Track:
+    """One setting after 0, 1, 2, ... rounds of its input metric, each found once; a round that degenerates keeps the one before.
+
+    ``shared`` gives the decomposition without input metric, and ``following`` the next kernel and its decomposition, from the
+    member's settings, maps and kernel.
+    """
+
+    def __init__(self, settings: Settings, given: Any, shared: Any, targets: Any, following: Any) -> None:
+        self.own, self.following = settings.with_weights(given), following
+        self.solve = partial(_maps, settings, class_targets=targets, given=[given], coefficients=True)
+        self.shared = shared
+        self.kernel: MatrixKernel | None = None
+        self.found: list[Maps] = []
+
+    def maps(self, rounds: int) -> Maps:
+        """After this many rounds."""
+        if not self.found:
+            self.found.append(self.solve(self.shared))
+        while len(self.found) <= rounds:
+            step = self.following(self.own, self.found[-1], self.kernel)
+            if step is None:
+                self.found.append(self.found[-1])
+                continue
+            self.kernel, self.shared = step[0], partial(_constant, step[1])
+            self.found.append(self.solve(self.shared))
+        return self.found[rounds]
+
+
+def _constant(value: Any) -> Any:
+    return value
 
 
 def _maps(
-    settings: Settings, decomposition: Callable[[], Decomposition], class_targets: Callable[[], Array], given: list[Any]
+    settings: Settings,
+    decomposition: Callable[[], Decomposition],
+    class_targets: Callable[[], Array],
+    given: list[Any],
+    *,
+    coefficients: bool = False,
 ) -> Maps:
     """The maps of settings that share a decomposition and targets."""
     shared, targets = decomposition(), class_targets()
     weights = np.array([own["regression_weight"] for own in given], dtype=np.float64)
     penalties = {name: [own[name] for own in given] for name in settings.model.weights}
     model = settings.model.scaled(penalties, weights, shared.squares(targets), lambda: shared.identity_energy(targets, weights))
-    return shared.maps(targets, weights, model, tol=settings.tol, max_iter=settings.max_iter)
+    return shared.maps(targets, weights, model, tol=settings.tol, max_iter=settings.max_iter, coefficients=coefficients)
 
 
 def _evaluate_landmarks(task: Task, X: Any, y: Array, vote: ClassVote, request: Request) -> list[FoldScores]:

@@ -24,6 +24,7 @@ from outmetric.estimators.fitting import LandmarkMap, exact_problem, landmark_ma
 from outmetric.estimators.kernel_metric import Gathered, KernelMetric
 from outmetric.estimators.metric import LinearMetric, Metric, OutputMetric, exportable_metric
 from outmetric.estimators.models import FixedKernelMetric, LearnedKernelMetric
+from outmetric.estimators.rounds import Round, kernel_of_round, pulled_back, transform_of
 from outmetric.estimators.settings import Settings, settings_of
 from outmetric.estimators.streaming import with_checked_landmarks
 from outmetric.estimators.summary import Described, Fact, data, listed, number, setting, settings_text, shortened
@@ -41,6 +42,7 @@ __all__ = [
     "Metric",
     "MetricTransformer",
     "OutputMetric",
+    "Round",
     "Settings",
     "bandwidth_of",
     "check_kernel_parameters",
@@ -55,6 +57,7 @@ __all__ = [
     "exact_problem",
     "exportable_metric",
     "kept_points",
+    "kernel_of_round",
     "landmark_map",
     "listed",
     "located",
@@ -62,9 +65,11 @@ __all__ = [
     "number",
     "own_copy",
     "points_of_pairs",
+    "pulled_back",
     "setting",
     "settings_of",
     "settings_text",
     "shortened",
+    "transform_of",
     "with_checked_landmarks",
 ]

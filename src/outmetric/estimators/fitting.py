@@ -86,6 +86,10 @@ class LandmarkMap:
         Which training rows the landmarks are, if they were chosen among them.
     spread_over : int or None
         With a precomputed kernel, whose map has coefficients at all training points: their number.
+    sample : sample or None
+        The rows that the landmarks were chosen among and the kernel was resolved on.
+    single : bool
+        Whether single precision will do.
     """
 
     kernel: MatrixKernel
@@ -93,6 +97,13 @@ class LandmarkMap:
     points: Any
     indices: Array | None = None
     spread_over: int | None = None
+    sample: Any = None
+    single: bool = False
+
+    def with_kernel(self, kernel: MatrixKernel) -> LandmarkMap:
+        """The same landmarks with another kernel, resolved."""
+        parts = [Landmarks.make(scalar, self.points, scalar.gram(self.points), single=self.single) for scalar in kernel.scalars]
+        return replace(self, kernel=kernel, features=Features(tuple(parts)))
 
     def place(self, coefficients: Array) -> Array:
         """Coefficients of the landmarks as those of the map's points."""
@@ -120,6 +131,10 @@ class Fit:
         Which, and why.
     n_samples : int
     landmarks : LandmarkMap or None
+    rounds : tuple of Round
+        The fits on the way to an input metric, this one last; none without.
+    transform : Transform or None
+        What the input metric is made of.
     """
 
     metric: OutputMetric
@@ -132,6 +147,18 @@ class Fit:
     reason: str
     n_samples: int
     landmarks: LandmarkMap | None = None
+    rounds: tuple[Any, ...] = ()
+    transform: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class LandmarkProblem:
+    """All that a fit with landmarks needs and the weights do not enter: training points, landmarks, targets, similarity."""
+
+    points: Any
+    landmarks: LandmarkMap
+    targets: Targets
+    similarity: Similarity
 
 
 def supervise(settings: Settings, y: Array, labelled: bool) -> tuple[Targets, Similarity]:
@@ -274,19 +301,24 @@ def landmark_map(settings: Settings, points: Any, takes: Takes, *, labelled: boo
     kernel, features, chosen = landmark_features(settings, candidates, takes, rng, many=many)
     indices = None if chosen is None else rows[chosen]
     if not precomputed:
-        return LandmarkMap(kernel, features, features.parts[0].points, indices)
+        single = many and getattr(candidates, "dtype", None) == np.float32
+        return LandmarkMap(kernel, features, features.parts[0].points, indices, sample=candidates, single=single)
     columns = Features(tuple(replace(part, points=indices) for part in features.parts))
     return LandmarkMap(kernel, columns, kept_points(points, takes), indices, n)
 
 
-def fit_landmarks(
-    settings: Settings, points: Any, takes: Takes, y: Array, labelled: bool, reason: str, on_iteration: OnIteration
-) -> Fit:
-    """Fit checked data that can be indexed in the space of landmark features."""
+def landmark_problem(settings: Settings, points: Any, takes: Takes, y: Array, labelled: bool) -> LandmarkProblem:
+    """From checked points that can be indexed, and targets."""
     targets, similarity = supervise(settings, y, labelled)
     found = landmark_map(settings, points, takes, labelled=labelled)
     settings.kernel_for(targets.values.shape[1])  # raises if outputs and components do not match
-    summary = _summarise(settings, found.features, points, targets, similarity)
+    return LandmarkProblem(points, found, targets, similarity)
+
+
+def fit_landmarks(settings: Settings, problem: LandmarkProblem, reason: str, on_iteration: OnIteration) -> Fit:
+    """Fit a problem in the space of landmark features, after one pass over its rows."""
+    points, found, targets = problem.points, problem.landmarks, problem.targets
+    summary = _summarise(settings, found.features, points, targets, problem.similarity)
     return _fit_summary(settings, found, summary, targets, n_points(points), reason, on_iteration)
 
 

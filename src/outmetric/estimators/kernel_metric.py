@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -13,17 +13,38 @@ from sklearn.utils.metaestimators import available_if
 
 from outmetric.estimators.base import KernelTransformer, bandwidth_of, check_training, data_kind
 from outmetric.estimators.checks import check_supervision
-from outmetric.estimators.fitting import Fit, LandmarkMap, exact_problem, fit_exactly, fit_landmarks, fit_statistics
+from outmetric.estimators.fitting import (
+    Fit,
+    LandmarkMap,
+    exact_problem,
+    fit_exactly,
+    fit_landmarks,
+    fit_statistics,
+    landmark_problem,
+)
+from outmetric.estimators.rounds import fit_in_rounds
 from outmetric.estimators.settings import settings_of
 from outmetric.estimators.streaming import RowsSeen, read_block, read_chunks, read_stream, with_checked_landmarks
-from outmetric.estimators.summary import Fact, number
+from outmetric.estimators.summary import Fact, number, shortened
 from outmetric.foundation import Array, announce, n_points, storable
 from outmetric.problem import Model
 from outmetric.rows import Statistics, is_dask
 from outmetric.solvers import Record, Status
 
-# What only fits with landmarks, or of rows that came call by call, have.
-OCCASIONAL = ("_stream", "landmarks_", "landmark_indices_", "n_landmarks_", "landmark_rank_")
+# What only fits with landmarks, with an input metric, or of rows that came call by call, have.
+OCCASIONAL = (
+    "_stream",
+    "landmarks_",
+    "landmark_indices_",
+    "n_landmarks_",
+    "landmark_rank_",
+    "rounds_",
+    "input_metric_",
+    "feature_importances_",
+)
+
+# Features that a summary names.
+SHOWN_FEATURES = 5
 
 
 def _is_streamable(estimator: KernelMetric) -> bool:
@@ -41,6 +62,8 @@ class KernelMetric(KernelTransformer, ABC):
     regression_weight: float
     prototypes: Any
     similarity: Any
+    input_metric: Literal["diagonal", "full"] | None = None  # what was pickled before there was one has none
+    n_rounds: int = 2
     solver: str
     n_landmarks: int | None
     landmarks: Any
@@ -79,10 +102,26 @@ class KernelMetric(KernelTransformer, ABC):
         reason = settings.landmarks_reason(n)
         y, labelled = check_supervision(self, y, n)
         if reason is None:
-            found = fit_exactly(settings, exact_problem(settings, points, takes, y, labelled), self._tell)
+            exact = exact_problem(settings, points, takes, y, labelled)
+            found = fit_in_rounds(
+                settings,
+                exact,
+                lambda problem: fit_exactly(settings, problem, self._tell),
+                lambda problem, kernel: replace(problem, kernel=kernel),
+                exact.points,
+                y,
+            )
         else:
             settings = with_checked_landmarks(self, settings)
-            found = fit_landmarks(settings, points, takes, y, labelled, reason, self._tell)
+            reduced = landmark_problem(settings, points, takes, y, labelled)
+            found = fit_in_rounds(
+                settings,
+                reduced,
+                lambda problem: fit_landmarks(settings, problem, reason, self._tell),
+                lambda problem, kernel: replace(problem, landmarks=problem.landmarks.with_kernel(kernel)),
+                reduced.landmarks.sample,
+                None,
+            )
         return self._keep(found)
 
     @available_if(_is_streamable)  # type: ignore[untyped-decorator]
@@ -163,6 +202,11 @@ class KernelMetric(KernelTransformer, ABC):
         self.solver_ = fit.solver
         self.solver_reason_ = fit.reason
         self._n_features_out = fit.metric.coefficients.shape[1]
+        if fit.rounds:
+            self.rounds_ = fit.rounds
+        if fit.transform is not None:
+            self.input_metric_ = fit.transform.metric
+            self.feature_importances_ = fit.transform.importances
         if fit.landmarks is not None:
             parts = fit.landmarks.features.parts
             self.landmarks_ = parts[0].points
@@ -177,7 +221,18 @@ class KernelMetric(KernelTransformer, ABC):
 
     def _settings(self) -> list[Fact]:
         weights = ", ".join([f"regression {number(self.regression_weight)}", *self._weights()])
-        return [*super()._settings(), Fact("weights", weights), Fact("solver", f"{self.solver_} ({self.solver_reason_})")]
+        solver = Fact("solver", f"{self.solver_} ({self.solver_reason_})")
+        return [*super()._settings(), *self._input_facts(), Fact("weights", weights), solver]
+
+    def _input_facts(self) -> list[Fact]:
+        """What the input metric looks at."""
+        importances = getattr(self, "feature_importances_", None)
+        if importances is None:
+            return []
+        names = getattr(self, "feature_names_in_", [f"x{number}" for number in range(len(importances))])
+        leading = [place for place in np.argsort(-importances, kind="stable")[:SHOWN_FEATURES] if importances[place] > 0]
+        told = ", ".join(f"{shortened(names[place])} {100 * importances[place]:.3g} %" for place in leading)
+        return [Fact("looks at", f"{told} ({self.input_metric} input metric, {len(self.rounds_) - 1} rounds)")]
 
     def _weights(self) -> list[str]:
         """The weights as used, beside the first."""

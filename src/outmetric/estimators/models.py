@@ -56,6 +56,13 @@ class FixedKernelMetric(KernelMetric):
     similarity : "class", array or sparse matrix of shape (n, n), or callable
         s_ij. "class": 1 within a class and 0 otherwise; for real targets a Gaussian of target distance. A callable gets y and
         returns the matrix. Must be symmetric with 0 <= s_ij <= s_ii.
+    input_metric : None, "diagonal" or "full"
+        Whether the kernel learns how to compare inputs: the learned metric is pulled back to the inputs, as a weight for each
+        feature or as a whole Mahalanobis metric, and the fit is repeated with it. Only kernels with gradients can; "laplacian" and
+        "additive" learn weights only.
+    n_rounds : int
+        How many times, 0 to 5, if there is an ``input_metric``. Let validation choose: `MetricSearchCV` has all numbers of rounds
+        for the price of the largest.
     solver : "auto", "spectral", "dense", "cg" or "nystroem"
         How the map for a given metric is computed. "spectral": one reduction of the kernel matrix for all iterations, separable
         kernels only. "dense": a Cholesky factorisation in each iteration, any kernel, few samples. "cg": conjugate gradients, any
@@ -100,6 +107,12 @@ class FixedKernelMetric(KernelMetric):
         How the fit ended; its value is advice.
     solver_, solver_reason_ : str
         The solver used, and why.
+    input_metric_ : array of shape (d,) or (d, d)
+        With an input metric: T T' of the transformed inputs x T, its largest entry about 1; a (d,) array is its diagonal.
+    feature_importances_ : array of shape (d,)
+        Its diagonal, times the variance of each feature; they sum to 1.
+    rounds_ : tuple of Round
+        Input metric, bandwidth, objective, optimality and status of each round, the first without input metric.
     landmarks_, landmark_indices_, n_landmarks_, landmark_rank_
         With landmarks: the points; which rows of X they are (None if they were given, or came in blocks); their number; and how
         many directions of them are above round-off.
@@ -134,6 +147,8 @@ class FixedKernelMetric(KernelMetric):
         metric_ridge: float = 3.0,
         prototypes: str | ArrayLike = "simplex",
         similarity: Any = "class",
+        input_metric: Literal["diagonal", "full"] | None = None,
+        n_rounds: int = 2,
         solver: str = "auto",
         n_landmarks: int | None = None,
         landmarks: str | ArrayLike = "kmeans++",
@@ -152,6 +167,8 @@ class FixedKernelMetric(KernelMetric):
         self.metric_ridge = metric_ridge
         self.prototypes = prototypes
         self.similarity = similarity
+        self.input_metric = input_metric
+        self.n_rounds = n_rounds
         self.solver = solver
         self.n_landmarks = n_landmarks
         self.landmarks = landmarks
@@ -204,6 +221,13 @@ class LearnedKernelMetric(KernelMetric):
     similarity : "class", array or sparse matrix of shape (n, n), or callable
         s_ij. "class": 1 within a class and 0 otherwise; for real targets a Gaussian of target distance. A callable gets y and
         returns the matrix. Must be symmetric with 0 <= s_ij <= s_ii.
+    input_metric : None, "diagonal" or "full"
+        Whether the kernel learns how to compare inputs: the learned metric is pulled back to the inputs, as a weight for each
+        feature or as a whole Mahalanobis metric, and the fit is repeated with it. Only kernels with gradients can; "laplacian" and
+        "additive" learn weights only.
+    n_rounds : int
+        How many times, 0 to 5, if there is an ``input_metric``. Let validation choose: `MetricSearchCV` has all numbers of rounds
+        for the price of the largest.
     solver : "auto", "spectral", "dense", "cg" or "nystroem"
         How the map for a given metric is computed. "spectral": one reduction of the kernel matrix for all iterations, separable
         kernels only. "dense": a Cholesky factorisation in each iteration, any kernel, few samples. "cg": conjugate gradients, any
@@ -253,6 +277,12 @@ class LearnedKernelMetric(KernelMetric):
         How the fit ended; its value is advice.
     solver_, solver_reason_ : str
         The solver used, and why.
+    input_metric_ : array of shape (d,) or (d, d)
+        With an input metric: T T' of the transformed inputs x T, its largest entry about 1; a (d,) array is its diagonal.
+    feature_importances_ : array of shape (d,)
+        Its diagonal, times the variance of each feature; they sum to 1.
+    rounds_ : tuple of Round
+        Input metric, bandwidth, objective, optimality and status of each round, the first without input metric.
     landmarks_, landmark_indices_, n_landmarks_, landmark_rank_
         With landmarks: the points; which rows of X they are (None if they were given, or came in blocks); their number; and how
         many directions of them are above round-off.
@@ -288,6 +318,8 @@ class LearnedKernelMetric(KernelMetric):
         output_penalty: float | Literal["auto"] = "auto",
         prototypes: str | ArrayLike = "simplex",
         similarity: Any = "class",
+        input_metric: Literal["diagonal", "full"] | None = None,
+        n_rounds: int = 2,
         solver: str = "auto",
         n_landmarks: int | None = None,
         landmarks: str | ArrayLike = "kmeans++",
@@ -305,6 +337,8 @@ class LearnedKernelMetric(KernelMetric):
         self.output_penalty = output_penalty
         self.prototypes = prototypes
         self.similarity = similarity
+        self.input_metric = input_metric
+        self.n_rounds = n_rounds
         self.solver = solver
         self.n_landmarks = n_landmarks
         self.landmarks = landmarks

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from outmetric.estimators.checks import check_kernel_parameters, declared_kernel, is_sequence
 from outmetric.foundation import Array, check_integer, check_number, fits_in_memory, generator
-from outmetric.kernels import MatrixKernel
+from outmetric.kernels import InputMetricKind, MatrixKernel
 from outmetric.problem import Model, Targets, class_targets
 from outmetric.rows import CANDIDATES, CHOICES, EXACT_SAMPLES, LANDMARKS
 from outmetric.solvers import SOLVERS, NystroemSolver
+
+# Rounds of an input metric; further ones hardly change it, or concentrate it too much.
+MOST_ROUNDS = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +44,8 @@ class Settings:
     similarity: Any
     regression_weight: float
     collocation_weight: float | str
+    input_metric: str | None
+    n_rounds: int
     solver: str
     n_landmarks: int | None
     landmarks: Any
@@ -122,11 +127,21 @@ class Settings:
         """With other weights, penalties, components or prototypes; raises ValueError for weights that are none."""
         penalties = {name: given.get(name, value) for name, value in self.penalties.items()}
         self.model.check(penalties)
+        check_rounds(given.get("n_rounds", 0))
         check_weights(given.get("regression_weight", 1.0), given.get("collocation_weight", 0.0))
         return replace(self, penalties=penalties, **{name: value for name, value in given.items() if name not in penalties})
 
+    @property
+    def rounds(self) -> int:
+        """How many times the learned metric is pulled back."""
+        return 0 if self.input_metric is None else self.n_rounds
+
     def require_streamable(self) -> None:
         """Raise ValueError if rows that come in blocks cannot be learned from."""
+        if self.rounds:
+            raise ValueError(
+                "an input metric takes several passes over rows that are at hand: give fit arrays, or set input_metric=None."
+            )
         if self.solver not in ("auto", NystroemSolver.name):
             raise ValueError(f"rows in blocks need solver='auto' or 'nystroem', not {self.solver!r}.")
         if not isinstance(self.similarity, str):
@@ -141,6 +156,33 @@ def check_weights(regression_weight: Any, collocation_weight: Any) -> None:
     """Raise ValueError for weights that are none."""
     check_number("regression_weight", regression_weight, positive=True)
     check_number("collocation_weight", collocation_weight, word="auto")
+
+
+def check_rounds(n_rounds: Any) -> None:
+    """Raise ValueError for a number of rounds that is none."""
+    check_integer("n_rounds", n_rounds, least=0)
+    if n_rounds > MOST_ROUNDS:
+        raise ValueError(f"n_rounds must be at most {MOST_ROUNDS}, not {n_rounds}: a metric that is pulled back often degenerates.")
+
+
+def _check_input_metric(input_metric: Any, kernel: MatrixKernel) -> None:
+    if input_metric is None:
+        return
+    kinds = get_args(InputMetricKind)
+    if input_metric not in kinds:
+        raise ValueError(f"input_metric={input_metric!r} is not known; use None or one of {list(kinds)}.")
+    if not kernel.scalars:
+        raise ValueError("an input metric needs scalar kernels with gradients, which this matrix kernel is not made of.")
+    for scalar in kernel.scalars:
+        if not scalar.input_metrics:
+            raise ValueError(
+                f"{scalar.title} has no gradients, from which an input metric could be learned; set input_metric=None."
+            )
+        if input_metric not in scalar.input_metrics:
+            raise ValueError(
+                f"{scalar.title} measures each feature by itself, so that only weights of the features can be learned: "
+                f"input_metric must be one of {list(scalar.input_metrics)}, not {input_metric!r}."
+            )
 
 
 def settings_of(estimator: Any) -> Settings:
@@ -165,8 +207,11 @@ def settings_of(estimator: Any) -> Settings:
             f"{type(estimator).__name__} learns the matrix of the kernel k(x, x') B itself: give a scalar kernel and one "
             "bandwidth; FixedKernelMetric takes matrix-valued kernels."
         )
+    check_rounds(estimator.n_rounds)
+    kernel = declared_kernel(estimator)
+    _check_input_metric(estimator.input_metric, kernel)
     return Settings(
-        kernel=declared_kernel(estimator),
+        kernel=kernel,
         model=estimator.model,
         penalties=penalties,
         n_components=estimator.n_components,
@@ -174,6 +219,8 @@ def settings_of(estimator: Any) -> Settings:
         similarity=similarity,
         regression_weight=estimator.regression_weight,
         collocation_weight=estimator.collocation_weight,
+        input_metric=estimator.input_metric,
+        n_rounds=estimator.n_rounds,
         solver=estimator.solver,
         n_landmarks=estimator.n_landmarks,
         landmarks=estimator.landmarks,

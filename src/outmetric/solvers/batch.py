@@ -31,13 +31,15 @@ DEPTH = 4
 class Maps:
     """The coordinates of training and new points for each candidate of a batch: (candidates, points, m).
 
-    ``sound`` is False for candidates whose weights blow the kernel's round-off up; a single fit would refuse them.
+    ``coefficients`` (candidates, n, m), if asked for, are those of the kernel functions at the training points that the coordinates
+    are sums of. ``sound`` is False for candidates whose weights blow the kernel's round-off up; a single fit would refuse them.
     """
 
     train: Array
     new: Array
     converged: Array
     sound: Array
+    coefficients: Array | None = None
 
 
 class Decomposition:
@@ -87,7 +89,9 @@ class Decomposition:
         identity = np.tile(np.eye(targets.shape[1]), (len(regression_weights), 1, 1))
         return np.asarray(np.trace(batch.energy(batch.solve(identity)), axis1=1, axis2=2))
 
-    def maps(self, targets: Array, regression_weights: Array, model: Model, *, tol: float, max_iter: int) -> Maps:
+    def maps(
+        self, targets: Array, regression_weights: Array, model: Model, *, tol: float, max_iter: int, coefficients: bool = False
+    ) -> Maps:
         """Train all candidates, which differ in lambda and in the penalties of the model."""
         batch = _Batch.make(self, targets, regression_weights)
         if self.visibility(targets) <= BLIND:
@@ -115,7 +119,9 @@ class Decomposition:
             last_objective[active] = np.where(worse, np.inf, objective)
             accepted = model.take(active).admits(guesses) & ~worse
             learned[active] = np.where(accepted[:, None, None], guesses, plain)
-        return Maps(*self._coordinates(self._gain(batch, model, learned)), converged, self._are_sound(batch, model, learned))
+        gain = self._gain(batch, model, learned)
+        found = self._coefficients(gain) if coefficients else None
+        return Maps(*self._coordinates(gain), converged, self._are_sound(batch, model, learned), found)
 
     def _are_sound(self, batch: _Batch, model: Model, learned: Array) -> Array:
         weights = model.output_weights(learned)
@@ -129,10 +135,15 @@ class Decomposition:
 
     def _zero_maps(self, candidates: int, outputs: int) -> Maps:
         train, new = (np.zeros((candidates, len(rows), outputs)) for rows in (self.to_train, self.to_new))
-        return Maps(train, new, np.ones(candidates, dtype=bool), np.ones(candidates, dtype=bool))
+        certain = np.ones(candidates, dtype=bool)
+        return Maps(train, new, certain, certain, np.zeros((candidates, len(self.basis), outputs)))
 
     def _coordinates(self, gain: Array) -> tuple[Array, Array]:
         return self.to_train @ gain, self.to_new @ gain
+
+    def _coefficients(self, gain: Array) -> Array:
+        """R_1 V gain of each candidate."""
+        return np.stack([self.coupling.factor(self.basis @ one) for one in gain])
 
     def _gain(self, batch: _Batch, model: Model, learned: Array) -> Array:
         """V'R_1^-1 G L' with G = R D A and R = sqrt(lambda) R_1: coordinates are F L'."""

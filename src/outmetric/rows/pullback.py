@@ -1,0 +1,88 @@
+"""The learned metric pulled back to the inputs, as a sum over blocks of rows.
+
+With J(x) the (m, d) Jacobian of coordinates in which Euclidean distance is the learned metric, a small step s moves a point by
+|J s|, so the mean over the rows of J(x)'J(x) is the mean pull-back of the output metric to the input space. For one output it is
+the average gradient outer product of Recursive Feature Machines (Radhakrishnan et al. 2024).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from outmetric.foundation import Array, in_threads, n_points, to_array
+
+# Bytes of the kernel values and Jacobians of one block of rows.
+BLOCK_BYTES = 2**25
+
+# The coordinates' Jacobians at some rows, (n, m, d).
+Jacobians = Callable[[Any], Array]
+
+
+class PullBack:
+    """Sums over rows of J'J, or its diagonal, and of the features' first two moments; two of them may be added.
+
+    Parameters
+    ----------
+    kind : "diagonal" or "full"
+    n_features : int
+    """
+
+    def __init__(self, kind: str, n_features: int) -> None:
+        self.kind = kind
+        self.count = 0
+        self.squares = np.zeros(n_features if kind == "diagonal" else (n_features, n_features))
+        self.sums = np.zeros((2, n_features))
+
+    def add_rows(self, jacobians: Jacobians, X: Any) -> PullBack:
+        """Add a block of rows to the sums; itself."""
+        found = jacobians(X)
+        n, m, d = found.shape
+        if self.kind == "diagonal":
+            self.squares += np.einsum("imf,imf->f", found, found, optimize=True)
+        else:
+            stacked = found.reshape(n * m, d)
+            self.squares += stacked.T @ stacked
+        dense = to_array(X).astype(np.float64, copy=False)
+        self.sums += np.stack([dense.sum(axis=0), np.sum(dense**2, axis=0)])
+        self.count += n
+        return self
+
+    def __add__(self, other: PullBack) -> PullBack:
+        total = PullBack(self.kind, self.sums.shape[1])
+        total.count = self.count + other.count
+        total.squares = self.squares + other.squares
+        total.sums = self.sums + other.sums
+        return total
+
+    @property
+    def metric(self) -> Array:
+        """G, or its diagonal."""
+        return np.asarray(self.squares / self.count)
+
+    @property
+    def variances(self) -> Array:
+        """Of the features."""
+        means, squares = self.sums / self.count
+        return np.asarray((squares - means**2).clip(min=0))
+
+
+def pull_back(jacobians: Jacobians, blocks: Iterable[Any], kind: str, n_points_of_map: int, n_outputs: int) -> PullBack:
+    """Of blocks of rows, in parts that fit in little memory; the result does not depend on the number of threads."""
+    total: PullBack | None = None
+    for found in in_threads(
+        lambda X: PullBack(kind, X.shape[1]).add_rows(jacobians, X), _parts(blocks, n_points_of_map, n_outputs)
+    ):
+        total = found if total is None else total + found
+    if total is None:
+        raise ValueError("there are no rows.")
+    return total
+
+
+def _parts(blocks: Iterable[Any], n_points_of_map: int, n_outputs: int) -> Iterable[Any]:
+    for X in blocks:
+        rows = max(1, BLOCK_BYTES // (8 * (2 * n_points_of_map + n_outputs * X.shape[1])))
+        for start in range(0, n_points(X), rows):
+            yield X[start : start + rows]
