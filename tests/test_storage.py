@@ -124,13 +124,13 @@ CASES = {
         X,
         y,
     ),
-    "classifier": (MetricClassifier(time_budget=0.1, random_state=0), X, NAMES),
-    "classifier of a table": (MetricClassifier(time_budget=0.1, random_state=0), table(), NAMES),
+    "classifier": (MetricClassifier(random_state=0), X, NAMES),
+    "classifier of a table": (MetricClassifier(random_state=0), table(), NAMES),
 }
 
 
 @pytest.fixture(scope="module")
-def fitted():
+def fitted(one_preparation):
     """Each case, fitted when it is first asked for."""
     models = {}
 
