@@ -18,17 +18,9 @@ from outmetric import LearnedKernelMetric, MetricClassifier, MetricSearchCV
 from outmetric.choosing import classifier, committee
 from outmetric.columns.weights import FeatureWeights
 
-QUICK = {"random_state": 0}  # with one preparation only, see below
-PREPARATIONS = {"SCALINGS": ("standard",), "KERNELS": ("rbf",), "POWERS": (0.0,), "REFINED": 0}
-EVERYTHING = {name: getattr(classifier, name) for name in PREPARATIONS}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_preparation():
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in PREPARATIONS.items():
-            patch.setattr(classifier, name, value)
-        yield
+QUICK = {"random_state": 0}  # with one preparation only, see `one_preparation`
+EVERYTHING = {name: getattr(classifier, name) for name in ("SCALINGS", "KERNELS", "POWERS", "REFINED")}
+pytestmark = pytest.mark.usefixtures("one_preparation")
 
 
 @pytest.fixture
@@ -45,7 +37,7 @@ def wine():
 
 
 @pytest.fixture(scope="module")
-def fitted(wine):
+def fitted(wine, one_preparation):
     X, y, _, _ = wine
     return MetricClassifier(**QUICK).fit(X, y)
 

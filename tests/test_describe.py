@@ -16,7 +16,6 @@ from sklearn.utils import estimator_html_repr
 
 from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricClassifier, MetricSearchCV, kernels
 from outmetric.baselines import ITML, LMNN, KernelITML, KernelLMNN
-from outmetric.choosing import classifier
 
 EVIL = "<img src=x onerror=a()>"  # short enough to be told in full
 ESTIMATORS = [
@@ -43,17 +42,8 @@ def wine():
     return X.iloc[::2], np.array([EVIL, "b", "c"])[y][::2]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_preparation():
-    """The classifier tries one only."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in {"SCALINGS": ("standard",), "KERNELS": ("rbf",), "POWERS": (0.0,), "REFINED": 0}.items():
-            patch.setattr(classifier, name, value)
-        yield
-
-
 @pytest.fixture(scope="module")
-def fitted(wine):
+def fitted(wine, one_preparation):
     return {name_of(estimator): clone(estimator).fit(*wine) for estimator in ESTIMATORS}
 
 

@@ -14,12 +14,7 @@ from outmetric import MetricClassifier
 from outmetric.choosing import Novelty, classifier
 
 REFERENCE = Path(__file__).parent / "reference"
-
-
-@pytest.fixture(autouse=True)
-def one_preparation(monkeypatch):
-    for name, value in {"SCALINGS": ("standard",), "KERNELS": ("rbf",), "POWERS": (0.0,), "REFINED": 0}.items():
-        monkeypatch.setattr(classifier, name, value)
+pytestmark = pytest.mark.usefixtures("one_preparation")
 
 
 def overlapping(n, seed=0):

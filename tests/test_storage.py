@@ -119,8 +119,8 @@ CASES = {
         X,
         y,
     ),
-    "classifier": (MetricClassifier(time_budget=0.1, random_state=0), X, NAMES),
-    "classifier of a table": (MetricClassifier(time_budget=0.1, random_state=0), table(), NAMES),
+    "classifier": (MetricClassifier(random_state=0), X, NAMES),
+    "classifier of a table": (MetricClassifier(random_state=0), table(), NAMES),
 }
 
 
@@ -132,7 +132,7 @@ def fitted_case(case):
 
 
 @pytest.fixture
-def fitted():
+def fitted(one_preparation):
     """Each case, fitted when it is first asked for."""
     return fitted_case
 

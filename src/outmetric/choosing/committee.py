@@ -14,7 +14,7 @@ from sklearn.model_selection import KFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import _safe_indexing, gen_batches
+from sklearn.utils import _safe_indexing
 
 from outmetric.choosing.evaluation import evaluate
 from outmetric.choosing.scoring import SMALL, Scoring
@@ -228,7 +228,7 @@ class Novelty:
     Parameters
     ----------
     preparation : fitted transformer
-        From rows to features.
+        Scales and weights features, once they are numbers.
     features : array of shape (n, d)
         Of the training rows that are compared with.
     places : array of shape (n, m)
@@ -269,7 +269,8 @@ class Novelty:
         rows = np.arange(len(y))
         if len(rows) > most:
             rows = np.sort(np.random.default_rng(0).choice(rows, most, replace=False))
-        X, y = _safe_indexing(X, rows), y[rows]
+        # Encoded once, as for the map itself: that looks at no targets, and with many columns it takes longest.
+        X, y = _encoded(fitted, _safe_indexing(X, rows)), y[rows]
         pipeline, before = _exact(pipeline), _before(pipeline)
         own = np.full((2, len(rows)), np.nan)
         with one_blas_thread(), warnings.catch_warnings():
@@ -289,17 +290,18 @@ class Novelty:
             if not len(in_map):
                 return None
             preparation = clone(before).fit(X, y)
-            features, places = preparation.transform(X), np.asarray(fitted.transform(X))
+            features, places = preparation.transform(X), np.asarray(_numeric(fitted).transform(X))
         larger = np.maximum(_quantiles(in_features, np.sort(in_features)), _quantiles(in_map, np.sort(in_map)))
         arrays = [np.sort(array) for array in (in_features, in_map, larger)]
         return cls(preparation, features, places, min(n_neighbors, len(rows)), *arrays)
 
-    def of(self, X: Any, coordinates: Array) -> Array:
-        """From 0 to 1 for each row, of which the coordinates in the map are known; 1: further than any training row."""
-        features = self.preparation.transform(X)
+    def of(self, X: Any, fitted: Any) -> Array:
+        """From 0 to 1 for each row, of which ``fitted`` is the map; 1: further than any training row."""
+        X = _encoded(fitted, X)
+        features, places = self.preparation.transform(X), _numeric(fitted).transform(X)
         found = np.maximum(
             _quantiles(_mean_distances(self.features, features, self.n_neighbors), self.in_features),
-            _quantiles(_mean_distances(self.places, coordinates, self.n_neighbors), self.in_map),
+            _quantiles(_mean_distances(self.places, places, self.n_neighbors), self.in_map),
         )
         return _quantiles(found, self.larger)
 
@@ -327,18 +329,28 @@ def novelty_rows(n_samples: int, budget: Budget, pace: Pace | None) -> int:
     return FEWER_NOVELTY_ROWS[-1]
 
 
+def _encoded(fitted: Any, X: Any) -> Any:
+    """Rows of a table as numbers; those of arrays are numbers already."""
+    return fitted.named_steps["encode"].transform(X) if "encode" in fitted.named_steps else X
+
+
+def _numeric(pipeline: Any) -> Any:
+    """The steps after that."""
+    return pipeline[1:] if "encode" in pipeline.named_steps else pipeline
+
+
 def _exact(pipeline: Any) -> Pipeline:
-    """The same map without landmarks, which so few rows do not need."""
-    metric = clone(pipeline.steps[-1][1])
+    """The same map of numbers without landmarks, which so few rows do not need."""
+    *before, (name, metric) = clone(_numeric(pipeline)).steps
     if getattr(metric, "n_landmarks", None) is not None or getattr(metric, "solver", None) == "nystroem":
         metric.set_params(n_landmarks=None, solver="auto")
-    return Pipeline([*clone(pipeline).steps[:-1], ("metric", metric)])
+    return Pipeline([*before, (name, metric)])
 
 
 def _before(pipeline: Any) -> Pipeline:
     """The steps before the metric. Quantiles would hide what lies outside of the range of the training rows."""
-    steps = [(name, StandardScaler() if name == "scale" else step) for name, step in pipeline.steps[:-1]]
-    return clone(Pipeline(steps))
+    steps = _numeric(pipeline).steps[:-1]
+    return clone(Pipeline([(name, StandardScaler() if name == "scale" else step) for name, step in steps]))
 
 
 def _mean_distances(known: Any, new: Any, n_neighbors: int) -> Array:
@@ -346,7 +358,8 @@ def _mean_distances(known: Any, new: Any, n_neighbors: int) -> Array:
     count = min(n_neighbors, len(known))
     known, new = np.asarray(known, dtype=np.float64), np.asarray(new, dtype=np.float64)
     found = np.empty(len(new))
-    for part in gen_batches(len(new), BLOCK):
+    for start in range(0, len(new), BLOCK):  # `gen_batches` refuses no rows
+        part = slice(start, start + BLOCK)
         found[part] = np.partition(cdist(new[part], known), count - 1, axis=1)[:, :count].mean(axis=1)
     return found
 

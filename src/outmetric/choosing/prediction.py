@@ -257,7 +257,7 @@ class BestMapMixin:
         assert self.novelty_ is not None
         X = self.check_table(X, reset=False)
         with unnamed_rows():
-            return self.novelty_.of(X, np.asarray(self.best_estimator_.transform(X)))
+            return self.novelty_.of(X, self.best_estimator_)
 
     def check_table(self, X: Any, *, reset: bool) -> Any:
         if hasattr(X, "columns") and hasattr(X, "dtypes"):

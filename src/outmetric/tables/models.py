@@ -126,7 +126,7 @@ class TableModel:
         """
         X = align(frame, self.columns, source=source)
         if self.surroundings is not None:
-            return self.surroundings.of(X, np.asarray(self.mapping.transform(X)))
+            return self.surroundings.of(X, getattr(self.mapping, "best_estimator_", self.mapping))
         return None if getattr(self.estimator, "novelty_", None) is None else np.asarray(self.estimator.novelty(X))
 
     @property
