@@ -59,6 +59,11 @@ UNUSABLE = {
     "no features": ("model 2", without("n_features_in_"), "claims None features and was learned on 4"),
     "beyond all numbers": ("model 2", in_metric("coefficients", lambda old: 0 * old - 1e308), "coefficients that no data explain"),
     "numbers for words": ("words", in_metric("points", lambda old: np.arange(25.0)), "takes strings"),
+    "other outputs": (
+        "matrix function",
+        in_metric("kernel", lambda old: replace(old, outputs=1)),
+        "2 outputs, and its kernel 1",
+    ),
     "too many neighbours": ("neighbours", in_state("n_neighbors", 10**6), "n_neighbors <= n_samples_fit"),
     "a step that is not fitted": ("regression", on(0, forget), "a fitted Pipeline has a StandardScaler that is not"),
     "a scale that is lost": ("regression", on(0, without("scale_")), "scale_"),
