@@ -52,7 +52,7 @@ def right_rows(model: Any, sound: Sound) -> Any:
         return _rows_of(model, width)
     if isinstance(data, pd.DataFrame) and names is not None and width == data.shape[1]:
         return data.set_axis(list(names), axis=1)
-    if width is not None and width != np.shape(data)[1]:
+    if width is not None and data.ndim == 2 and width != data.shape[1]:
         return np.ones((2, width))
     return data
 
@@ -220,7 +220,7 @@ def _watch(name: str, start: int, stop: int, folder: Path, counts: Counter[str],
         if worker.returncode == 0 and len(lines) == stop - start:
             return
         if not lines:
-            findings.write(f"{name} {start} no case could be begun\n")
+            findings.write(f"{name} {start} no case could be begun: the process ended with {worker.returncode}\n")
             return
         start = int(lines[-1].split()[0]) + 1
 

@@ -249,10 +249,11 @@ def tamper_with_content(rng: Any, path: Path, sound: Sound) -> None:
             AttributeError, LookupError, RecursionError, TypeError, ValueError
         ):  # where the first change left nothing for a second
             pick(rng, IN_DOCUMENTS)(rng, document, arrays)
-    try:
-        text = json.dumps(document)
-    except (RecursionError, ValueError):  # it came to contain itself
-        text = sound.text
+        try:
+            text = json.dumps(document)
+        except (RecursionError, ValueError):  # it came to contain itself
+            text = sound.text
+        document = json.loads(text)  # without parts that are one object in several places, and would grow together
     used = {name: array for name, array in arrays.items() if f'"{name}"' in text}  # or it would be refused for the others
     forge(path, text, used)
 

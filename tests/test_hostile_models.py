@@ -1,24 +1,16 @@
 """Is a model's file refused that asks for more work, or room, than its size explains?"""
 
-import copy
 import itertools
 import json
 import time
 import tracemalloc
-from dataclasses import replace
 
 import numpy as np
 import pytest
 import sklearn
-from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_iris
-from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
-from sklearn.utils import get_tags
-from stored_models import FUNCTIONS
-from tampering import Sound, forge
+from tampering import forge
 
 import outmetric
 from outmetric import FixedKernelMetric, LearnedKernelMetric, kernels
@@ -316,100 +308,3 @@ def test_what_a_model_raises_because_of_its_file_is_told_as_such(tmp_path):
 def test_work_is_counted_for_each_use():
     one = reader.Extent(1, 2, 3, 4)
     assert one + one == reader.Extent(2, 4, 6, 8)
-
-
-def in_state(name, value):
-    return lambda model: vars(model).__setitem__(name, value)
-
-
-# What a model raised when it was used, and now is refused for: (model, what is changed, what the message tells)
-UNUSABLE = {
-    "votes for other numbers": ("search", in_state("n_neighbors_", "3"), "n_neighbors_ must be an integer"),
-    "classes in a square": ("search", lambda model: in_state("classes_", model.classes_[:, None])(model), "voters and classes"),
-    "other features": ("search", in_state("n_features_in_", 3), "do not have the same n_features_in_"),
-    "no estimator": ("search", in_state("estimator", kernels.Scalar()), "an estimator that is a Scalar"),
-    "no member": ("classifier", in_state("committee_", [1]), "a member that is a int"),
-    "a committee of none": ("classifier", in_state("committee_", []), "."),
-    "a metric that is none": ("model 2", in_state("metric_", kernels.Scalar()), "a metric that is a Scalar"),
-    "other data": ("model 2", in_state("_takes", "objects"), "takes objects and its kernel sparse"),
-    "data of no kind": ("model 2", in_state("_takes", 3), "LearnedKernelMetric takes 3"),
-    "no features": ("model 2", lambda model: vars(model).pop("n_features_in_"), "claims None features and was learned on 4"),
-    "too many neighbours": ("neighbours", in_state("n_neighbors", 10**6), "n_neighbors <= n_samples_fit"),
-    "a step that is not fitted": ("regression", lambda model: vars(model[0]).clear(), "."),
-    "a scale that is lost": ("regression", lambda model: vars(model[0]).pop("scale_"), "scale_"),
-    "names of nothing": (
-        "table",
-        lambda model: in_state("feature_names_in_", np.arange(5))(model[0]),
-        "names of features that are none",
-    ),
-    "names of others": (
-        "table",
-        lambda model: in_state("feature_names_in_", model[0].feature_names_in_[::-1])(model[0]),
-        "columns",
-    ),
-    "a function that is none": ("indicator", lambda model: in_state("func", 3)(model[-1]), "a function that is none"),
-    "numbers for words": ("words", lambda model: object.__setattr__(model.metric_, "points", np.arange(25.0)), "takes strings"),
-}
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("case", UNUSABLE)
-def test_a_model_that_could_not_be_used_is_refused(case, tmp_path):
-    name, change, message = UNUSABLE[case]
-    model = copy.deepcopy(Sound.of(name, tmp_path).model)
-    change(model)
-    outmetric.save(model, tmp_path / "model")
-    with pytest.raises(ModelFileError, match=message):
-        outmetric.load(tmp_path / "model", functions=FUNCTIONS)
-
-
-def changed_columns(**changes):
-    return lambda model: object.__setattr__(model, "columns", replace(model.columns, **changes))
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (changed_columns(features=("a", "b", "c", "d", "e")), "other columns than its parts"),
-        (changed_columns(features=("a", "b")), "kinds of columns"),
-        (changed_columns(features=("a",) * 5), "not all different"),
-        (changed_columns(kinds=("number",) * 5), "prepares other kinds of columns"),
-        (changed_columns(kinds=("date",) * 5), "kinds of columns"),
-        (changed_columns(classes=1), "classes of columns"),
-    ],
-)
-def test_a_model_of_a_table_that_is_of_another(change, message, tmp_path):
-    model = Sound.of("table model", tmp_path).model
-    change(model)
-    outmetric.save(model, tmp_path / "model")
-    with pytest.raises(ModelFileError, match=message):
-        outmetric.load(tmp_path / "model")
-
-
-def test_tags_are_told_of_a_model_that_cannot_be_fitted():
-    """scikit-learn asks for them before anything else; `fit` tells what is wrong."""
-    model = LearnedKernelMetric(kernel_params=[1])
-    assert get_tags(model).input_tags.sparse
-    with pytest.raises(TypeError):
-        model.fit([[0.0], [1.0]], [0, 1])
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        make_pipeline(StandardScaler(), FunctionTransformer()),
-        make_pipeline(FunctionTransformer(), OneHotEncoder()).fit([["a"], ["b"]]),
-        make_pipeline(SimpleImputer(strategy="constant", fill_value="none"), OneHotEncoder()).fit(
-            np.array([["a"], ["b"]], dtype=object)
-        ),
-        make_pipeline(MissingIndicator(missing_values=1.0, error_on_new=True)).fit([[0.0, 1.0], [2.0, 3.0]]),
-        make_pipeline(
-            make_column_transformer((StandardScaler(), [0]), remainder="passthrough"),
-            make_column_transformer((OneHotEncoder(), [1]), remainder="passthrough"),
-        ).fit(np.array([[1.0, "a"], [2.0, "b"]], dtype=object)),
-    ],
-    ids=lambda model: " ".join(type(step).__name__ for step in model),
-)
-def test_what_no_trial_can_know_is_not_refused(model, tmp_path):
-    outmetric.save(model, tmp_path / "model")
-    assert repr(outmetric.load(tmp_path / "model")) == repr(model)

@@ -223,3 +223,11 @@ def test_kernels_that_cannot_be(make, message):
 def test_kernels_that_break_their_promise(kernel, X, message):
     with pytest.raises(ValueError, match=message):
         kernel.gram(X, 2)
+
+
+@pytest.mark.parametrize(
+    ("function", "outputs", "message"), [(3, 2, "is a function, not 3"), (np.dot, 0, "outputs must be an integer")]
+)
+def test_a_matrix_valued_function_is_one(function, outputs, message):
+    with pytest.raises(ValueError, match=message):
+        Callable(function, outputs)

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.datasets import load_iris
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from test_storage import forge, parts
+from tampering import forge, parts
 
 import outmetric
 from outmetric import LearnedKernelMetric

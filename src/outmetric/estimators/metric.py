@@ -73,6 +73,8 @@ def _check_stored(found: OutputMetric, size: int) -> None:
         raise ValueError(f"the map has {outputs} outputs, more than the file can hold the metric of")
     if not isinstance(found.kernel, MatrixKernel):
         raise ValueError(f"a map has a kernel that is a {type(found.kernel).__name__}")
+    if found.kernel.n_outputs not in (None, outputs):
+        raise ValueError(f"a map has {outputs} outputs, and its kernel {found.kernel.n_outputs}")
     if not all(np.abs(part).max(initial=0) < LARGEST for part in (found.coefficients, found.metric_factor, found.offset)):
         raise ValueError("a map has coefficients that no data explain")
     takes, shape = found.kernel.takes, found.points.shape

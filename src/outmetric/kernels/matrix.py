@@ -23,7 +23,17 @@ from typing import Any, get_args
 
 import numpy as np
 
-from outmetric.foundation import Array, check_finite, check_psd, check_symmetric, described, n_points, psd_tolerance, storable
+from outmetric.foundation import (
+    Array,
+    check_finite,
+    check_integer,
+    check_psd,
+    check_symmetric,
+    described,
+    n_points,
+    psd_tolerance,
+    storable,
+)
 from outmetric.kernels import operators
 from outmetric.kernels.base import ScalarKernel, Takes
 from outmetric.kernels.operators import GramOperator
@@ -305,6 +315,11 @@ class Callable(MatrixKernel):
     function: collections.abc.Callable[..., Any]
     outputs: int
     pairwise: bool = True
+
+    def __post_init__(self) -> None:
+        check_integer("outputs", self.outputs)
+        if not callable(self.function):
+            raise ValueError(f"a matrix-valued kernel is a function, not {described(self.function)}.")
 
     @property
     def n_outputs(self) -> int:
