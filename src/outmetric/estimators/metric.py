@@ -6,8 +6,9 @@ Here f(x) = sum_j K(x, x_j) c_j, or f(x) = x for metrics that are linear in the 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -106,13 +107,20 @@ class OutputMetric(Metric):
         block = max(1, BLOCK_BYTES // (8 * kernel_values))
 
         def fill(part: slice) -> None:
-            cross = self.kernel.cross(X[part], self.points, outputs.shape[1])
-            outputs[part] = cross.apply(self.coefficients) + self.offset
+            outputs[part] = self._expansion(X[part]) + self.offset
 
         parts = [slice(start, start + block) for start in range(0, len(outputs), block)]  # `gen_batches` refuses no rows
         for _ in in_threads(fill, parts) if len(parts) > 1 else map(fill, parts):
             pass
         return outputs
+
+    @cached_property
+    def _expansion(self) -> Callable[[Any], Array]:
+        """f without its offset; kept, since some kernels prepare a good deal for it."""
+        return self.kernel.expansion(self.points, self.coefficients)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # not what was cached
 
     def to_onnx(self, graph: Any, rows: str) -> str:
         factor = self.metric_factor.T

@@ -3,6 +3,7 @@
 from outmetric.foundation import check_psd
 from outmetric.kernels import distances, pairwise  # noqa: F401  (enter their kernels into the registry)
 from outmetric.kernels.base import KERNELS, ScalarKernel, Takes, median_factor, register
+from outmetric.kernels.forests import Forest, Trees
 from outmetric.kernels.matrix import Callable, Diagonal, MatrixKernel, Precomputed, Separable, Sum
 from outmetric.kernels.nystroem import Features, Landmarks
 from outmetric.kernels.operators import BlockDiagonal, GramOperator, Kronecker, SampleGram, row_blocks
@@ -15,6 +16,7 @@ __all__ = [
     "Callable",
     "Diagonal",
     "Features",
+    "Forest",
     "GramOperator",
     "Kronecker",
     "Landmarks",
@@ -27,6 +29,7 @@ __all__ = [
     "Spectrum",
     "Sum",
     "Takes",
+    "Trees",
     "WeightedDegree",
     "as_scalar",
     "check_psd",

@@ -113,6 +113,10 @@ class ScalarKernel(ABC):
         """A fast function X -> kernel values between X and fixed points Z, in this precision, for many blocks X."""
         return lambda X: self.cross(X, Z).astype(dtype, copy=False)
 
+    def expansion(self, Z: Any, weights: Array) -> collections.abc.Callable[[Any], Array]:
+        """A function X -> sum_j k(x, z_j) w_j for each point of X, for many blocks X; weights have shape (p,) or (p, m)."""
+        return lambda X: np.asarray(self.cross(X, Z) @ weights)
+
     def columns(self, X: Any) -> collections.abc.Callable[[Any], Array]:
         """A function rows -> kernel values between all points of a sample and those in some rows of it, (n, rows)."""
         evaluate = self.evaluator(X, np.float64)

@@ -87,6 +87,15 @@ class MatrixKernel(ABC):
     def cross(self, X: Any, X_train: Any, n_outputs: int) -> GramOperator:
         """The operator from coefficients at the training points to outputs at new points."""
 
+    def expansion(self, points: Any, coefficients: Array) -> collections.abc.Callable[[Any], Array]:
+        """A function X -> f(x) = sum_j K(x, x_j) c_j for each point of X, for many blocks X."""
+        return lambda X: self.cross(X, points, coefficients.shape[1]).apply(coefficients)
+
+    @property
+    def supervised(self) -> bool:
+        """Whether `resolve` learns from targets as well."""
+        return any(scalar.supervised for scalar in self.scalars)
+
     def __add__(self, other: MatrixKernel) -> MatrixKernel:
         return Sum((self, other))
 
@@ -153,6 +162,9 @@ class Separable(MatrixKernel):
     def cross(self, X: Any, X_train: Any, n_outputs: int) -> GramOperator:
         return operators.Kronecker(self.kernel.cross(X, X_train), self.output_matrix_of(n_outputs))
 
+    def expansion(self, points: Any, coefficients: Array) -> collections.abc.Callable[[Any], Array]:
+        return self.kernel.expansion(points, coefficients @ self.output_matrix_of(coefficients.shape[1]))
+
     def output_matrix_of(self, n_outputs: int) -> Array:
         """B, of this size if it may have any."""
         return np.eye(n_outputs) if self.output_matrix is None else self.output_matrix
@@ -206,6 +218,10 @@ class Diagonal(MatrixKernel):
 
     def cross(self, X: Any, X_train: Any, n_outputs: int) -> GramOperator:
         return operators.BlockDiagonal(tuple(kernel.cross(X, X_train) for kernel in self.kernels))
+
+    def expansion(self, points: Any, coefficients: Array) -> collections.abc.Callable[[Any], Array]:
+        parts = [kernel.expansion(points, column) for kernel, column in zip(self.kernels, coefficients.T, strict=True)]
+        return lambda X: np.stack([part(X) for part in parts], axis=1)
 
 
 @storable("KernelSum")
@@ -264,6 +280,11 @@ class Sum(MatrixKernel):
 
     def cross(self, X: Any, X_train: Any, n_outputs: int) -> GramOperator:
         return self._combine([kernel.cross(X, X_train, n_outputs) for kernel in self.kernels])
+
+    def expansion(self, points: Any, coefficients: Array) -> collections.abc.Callable[[Any], Array]:
+        scaled = [weight * coefficients for weight in self.weights or ()]
+        parts = [kernel.expansion(points, own) for kernel, own in zip(self.kernels, scaled, strict=True)]
+        return lambda X: np.asarray(sum(part(X) for part in parts))
 
     def _combine(self, terms: list[GramOperator]) -> GramOperator:
         weights = self.weights or ()

@@ -163,6 +163,6 @@ def _parts(value: Any, storing: Storing) -> tuple[dict[str, Any], dict[str, Any]
 def _arguments(value: Any) -> dict[str, Any]:
     """What the constructor of a dataclass, a splitter or a kernel of scikit-learn was given."""
     if is_dataclass(value):
-        return {field.name: getattr(value, field.name) for field in fields(value)}
+        return {field.name: getattr(value, field.name) for field in fields(value) if field.name not in LOCAL}
     given = {**getattr(value, "cvargs", {}), **vars(value)}
     return {name: given[name] for name in signature(type(value)).parameters if name in given}
