@@ -3,6 +3,7 @@
 from outmetric.foundation import check_psd
 from outmetric.kernels import distances, pairwise  # noqa: F401  (enter their kernels into the registry)
 from outmetric.kernels.base import KERNELS, ScalarKernel, Takes, median_factor, register
+from outmetric.kernels.combined import ScalarProduct, ScalarSum
 from outmetric.kernels.forests import Forest, Trees
 from outmetric.kernels.matrix import Callable, Diagonal, MatrixKernel, Precomputed, Separable, Sum
 from outmetric.kernels.nystroem import Features, Landmarks
@@ -25,6 +26,8 @@ __all__ = [
     "SampleGram",
     "Scalar",
     "ScalarKernel",
+    "ScalarProduct",
+    "ScalarSum",
     "Separable",
     "Spectrum",
     "Sum",

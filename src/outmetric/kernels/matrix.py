@@ -19,13 +19,13 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
 from outmetric.foundation import Array, check_finite, check_psd, check_symmetric, n_points, psd_tolerance, storable
 from outmetric.kernels import operators
-from outmetric.kernels.base import ScalarKernel, Takes
+from outmetric.kernels.base import ScalarKernel, Takes, strictest
 from outmetric.kernels.operators import GramOperator
 from outmetric.kernels.scalar import as_scalar, symmetric_pairs
 
@@ -188,7 +188,7 @@ class Diagonal(MatrixKernel):
         if not len(self.kernels):
             raise ValueError("Diagonal needs at least one scalar kernel.")
         object.__setattr__(self, "kernels", tuple(as_scalar(kernel) for kernel in self.kernels))
-        _strictest(self.kernels)
+        strictest(self.kernels)
 
     @property
     def n_outputs(self) -> int:
@@ -196,7 +196,7 @@ class Diagonal(MatrixKernel):
 
     @property
     def takes(self) -> Takes:
-        return _strictest(self.kernels)
+        return strictest(self.kernels)
 
     @property
     def scalars(self) -> tuple[ScalarKernel, ...]:
@@ -247,7 +247,7 @@ class Sum(MatrixKernel):
             raise ValueError(f"kernels with different numbers of outputs, {sorted(s for s in sizes if s)}, cannot be added.")
         object.__setattr__(self, "kernels", kernels)
         object.__setattr__(self, "weights", weights)
-        _strictest(kernels)
+        strictest(kernels)
 
     @property
     def n_outputs(self) -> int | None:
@@ -259,7 +259,7 @@ class Sum(MatrixKernel):
 
     @property
     def takes(self) -> Takes:
-        return _strictest(self.kernels)
+        return strictest(self.kernels)
 
     def held_arrays(self, n_outputs: int) -> int:
         return sum(kernel.held_arrays(n_outputs) for kernel in self.kernels)
@@ -402,17 +402,6 @@ class Precomputed(MatrixKernel):
         if rows.min(initial=0) < 0 or rows.max(initial=0) >= len(self.blocks):
             raise ValueError(f"X asks for rows {rows.min()} to {rows.max()} of {len(self.blocks)} precomputed blocks.")
         return rows
-
-
-def _strictest(parts: Sequence[ScalarKernel | MatrixKernel]) -> Takes:
-    """What the data of all parts may be."""
-    takes = {part.takes for part in parts}
-    strictest = min(takes, key=get_args(Takes).index)
-    if strictest in ("kernel values", "row numbers") and len(takes) > 1:
-        raise ValueError(
-            f"a kernel whose data are {strictest} cannot be combined with one whose data are {max(takes - {strictest})}."
-        )
-    return strictest
 
 
 def _symmetric_blocks(blocks: Array) -> operators.DenseBlocks:
