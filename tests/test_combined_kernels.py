@@ -11,7 +11,7 @@ from sklearn.preprocessing import scale
 
 import outmetric
 from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricSearchCV
-from outmetric.kernels import Forest, Scalar, ScalarProduct, ScalarSum, Separable, Spectrum
+from outmetric.kernels import Columns, Forest, Scalar, ScalarProduct, ScalarSum, Separable, Spectrum
 
 X, y = load_wine(return_X_y=True)
 X = scale(X)
@@ -133,3 +133,99 @@ def test_strings():
 def test_what_is_refused(combine, error, message):
     with pytest.raises(error, match=message):
         combine()
+
+
+pandas = pytest.importorskip("pandas")
+RNG = np.random.default_rng(0)
+KINDS = RNG.integers(3, size=120)
+TABLE = pandas.DataFrame(
+    {
+        "age": RNG.normal(size=120) + KINDS,
+        "name": [RNG.choice(["banana", "bandana", "pepper", "paper", "ananas"][kind : kind + 3]) for kind in KINDS],
+        "unused": [None] * 120,
+        "income": RNG.integers(100, size=120),
+    }
+)
+LEARNED, NEW = TABLE.iloc[::2], TABLE.iloc[1::2]
+NUMBERS = Scalar("rbf", bandwidth=2.0)
+
+
+def by_hand(one, others, combine="product"):
+    words = Spectrum(2)(list(one["name"]), list(others["name"]))
+    numbers = rbf_kernel(one[["age", "income"]].to_numpy(float), others[["age", "income"]].to_numpy(float), gamma=1 / 8)
+    return words * numbers if combine == "product" else words + numbers
+
+
+@pytest.mark.parametrize("combine", ["product", "sum"])
+@pytest.mark.parametrize("settings", [{}, {"n_landmarks": 60, "landmarks": "uniform"}])
+@pytest.mark.parametrize("as_array", [False, True])
+def test_columns(combine, settings, as_array, tmp_path):
+    groups = [{("age", "income"): NUMBERS, "name": Spectrum(2)}, {(0, -1): NUMBERS, 1: Spectrum(2)}][as_array]
+    first, new = [(LEARNED, NEW), (LEARNED.to_numpy(object), NEW.to_numpy(object))][as_array]
+    model = LearnedKernelMetric(kernel=Columns(groups, combine), random_state=0, **settings).fit(first, KINDS[::2])
+    expected = LearnedKernelMetric(kernel="precomputed").fit(by_hand(LEARNED, LEARNED, combine), KINDS[::2])
+    found = model.transform(new)
+    np.testing.assert_allclose(found, expected.transform(by_hand(NEW, LEARNED, combine)), atol=1e-4)
+    outmetric.save(model, tmp_path / "model")
+    np.testing.assert_array_equal(outmetric.load(tmp_path / "model").transform(new), found)
+    distance = np.linalg.norm(found[0] - found[1])
+    rows = new.to_numpy(object) if hasattr(new, "to_numpy") else new
+    np.testing.assert_allclose(model.get_metric()(rows[0], rows[1]), distance, atol=1e-9)
+
+
+def test_pairs_of_rows():
+    model = LearnedKernelMetric(kernel=Columns({("age", "income"): NUMBERS, "name": Spectrum(2)})).fit(LEARNED, KINDS[::2])
+    found = model.transform(NEW)
+    rows = NEW.to_numpy(object)
+    with pytest.warns(UserWarning, match="feature names"):
+        distances = model.pair_distance(np.stack([rows[:5], rows[5:10]], axis=1))
+    np.testing.assert_allclose(distances, np.linalg.norm(found[:5] - found[5:10], axis=1), atol=1e-9)
+
+
+@pytest.mark.parametrize("landmarks", [{}, {"n_landmarks": 30, "landmarks": "uniform"}])
+def test_a_search_over_kernels_of_columns(landmarks):
+    groups = {("age",): Forest(n_estimators=40), ("age", "income"): "rbf", "name": Spectrum(2)}
+    grid = {
+        "kernel": [Columns(groups, combine) for combine in ("sum", "product")],
+        "regression_weight": [0.3, 3.0],
+    }
+    folds, metric = StratifiedKFold(3, shuffle=True, random_state=0), LearnedKernelMetric(random_state=0, **landmarks)
+    ours = MetricSearchCV(metric, grid, cv=folds, n_neighbors=[3], scoring="accuracy").fit(TABLE, KINDS)
+    named = {f"learnedkernelmetric__{name}": values for name, values in grid.items()}
+    theirs = GridSearchCV(make_pipeline(metric, KNeighborsClassifier(3)), named, cv=folds).fit(TABLE, KINDS)
+    assert np.isfinite(ours.cv_results_["mean_test_score"]).all()
+    np.testing.assert_allclose(ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"], atol=1e-12)
+    assert (ours.predict(TABLE) == KINDS).mean() > 0.6
+
+
+def test_the_name_of_a_kernel_of_columns():
+    assert Columns({("age", "income"): "rbf", "name": Spectrum(2)}).name == "rbf of age, income * Spectrum(length=2) of name"
+
+
+def fitted(groups, table=LEARNED):
+    return LearnedKernelMetric(kernel=Columns(groups)).fit(table, KINDS[::2])
+
+
+@pytest.mark.parametrize(
+    ("fit", "message"),
+    [
+        (lambda: fitted({"size": "rbf"}), "no column 'size'"),
+        (lambda: fitted({7: "rbf"}), "no column 7"),
+        (lambda: fitted({("age", "name"): "rbf"}), "column 'name' is compared as a number"),
+        (lambda: fitted({"unused": Spectrum(2)}), "column 'unused' has 60 missing"),
+        (lambda: fitted({"unused": "rbf"}), "holds None in row 1"),
+        (lambda: fitted({"age": Spectrum(2)}), "takes strings"),
+        (lambda: fitted({"age": "rbf"}, LEARNED.assign(age=np.nan)), "'age' contains NaN"),
+        (lambda: fitted({"age": "rbf"}).transform(NEW[["name", "age", "unused", "income"]]), "feature names"),
+        (lambda: fitted({"age": "rbf"}, LEARNED["age"].to_numpy()), "Expected 2D"),
+        (lambda: Columns({}), "a mapping of columns"),
+        (lambda: Columns({"age": "precomputed"}), "kernel values"),
+        (lambda: Columns({1.5: "rbf"}), "a name or position"),
+        (lambda: Columns({"age": "rbf"}, "mean"), "'product' or 'sum'"),
+        (lambda: Columns({"age": "rbf"}) + RBF, "table"),
+        (lambda: LearnedKernelMetric(kernel=Columns({"age": "rbf"})).fit(iter([(LEARNED, KINDS[::2])])), "whole table"),
+    ],
+)
+def test_tables_that_are_refused(fit, message):
+    with pytest.raises(ValueError, match=message):
+        fit()

@@ -9,18 +9,15 @@ import scipy.sparse
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine, make_friedman1
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, RandomForestRegressor
-from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from test_storage import forge
 
 import outmetric
 from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricSearchCV
 from outmetric.baselines import KernelITML, KernelLMNN
-from outmetric.kernels import Diagonal, Forest, Scalar, Separable, Trees
+from outmetric.kernels import Diagonal, Forest, Trees
 from outmetric.storage import ModelFileError
 
 X, y = load_wine(return_X_y=True)
@@ -48,7 +45,9 @@ def same_leaves(forest, one, others):
 def test_leaves_are_those_of_scikit_learn(forest):
     trees = Trees.of(forest)
     # Between two numbers in single precision, also where a threshold is one of them.
-    shaken = np.concatenate([X, np.nextafter(X, np.inf), X.astype(np.float32).astype(np.float64) * (1 + 3e-8), X.astype(np.float32)])
+    shaken = np.concatenate(
+        [X, np.nextafter(X, np.inf), X.astype(np.float32).astype(np.float64) * (1 + 3e-8), X.astype(np.float32)]
+    )
     thresholds = np.concatenate([tree.tree_.threshold for tree in forest.estimators_])
     at = np.tile(thresholds[:400, None], X.shape[1])
     for sample in (shaken, at, at.astype(np.float32), np.nextafter(at, np.inf)):
@@ -98,9 +97,7 @@ def test_a_fit_is_that_with_the_kernel_matrix_of_the_forest(model, settings, ker
     found = model(kernel=kernel, random_state=3, **settings).fit(X[TRAIN], y[TRAIN])
     forest = grown.set_params(random_state=forest_of(found)).fit(X[TRAIN], y[TRAIN])
     expected = model(kernel="precomputed", **settings).fit(same_leaves(forest, X[TRAIN], X[TRAIN]), y[TRAIN])
-    np.testing.assert_allclose(
-        found.transform(X[TEST]), expected.transform(same_leaves(forest, X[TEST], X[TRAIN])), atol=1e-5
-    )
+    np.testing.assert_allclose(found.transform(X[TEST]), expected.transform(same_leaves(forest, X[TEST], X[TRAIN])), atol=1e-5)
     given = model(kernel=Forest(forest), **settings).fit(X[TRAIN], y[TRAIN])
     np.testing.assert_allclose(given.transform(X[TEST]), found.transform(X[TEST]), atol=1e-12)
 
@@ -156,9 +153,7 @@ def test_a_search_scores_as_scikit_learn_does(landmarks):
     theirs = GridSearchCV(pipeline, {f"learnedkernelmetric__{name}": values for name, values in grid.items()}, cv=folds)
     theirs.fit(X, labels)
     np.testing.assert_allclose(ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"], atol=1e-12)
-    np.testing.assert_allclose(
-        ours.best_estimator_.transform(X[:5]), theirs.best_estimator_[0].transform(X[:5]), atol=1e-6
-    )
+    np.testing.assert_allclose(ours.best_estimator_.transform(X[:5]), theirs.best_estimator_[0].transform(X[:5]), atol=1e-6)
 
 
 def test_a_search_beyond_the_exact_samples_fits_fold_by_fold(monkeypatch):
@@ -267,9 +262,9 @@ def test_trees_that_are_none(name, place, value, message):
         {"feature": None},
     ],
 )
-def test_files_with_other_things_than_trees(change, tmp_path):
+def test_files_with_other_things_than_trees(change):
     """What a file says passes through the constructor."""
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match=r"arrays|begin|n_features"):
         replace(Trees.of(FORESTS[0]), **change)
 
 
@@ -337,6 +332,9 @@ def test_what_is_refused(fit, message):
 def test_blocks_are_refused_unless_the_forest_is_given():
     with pytest.raises(AttributeError):
         _ = LearnedKernelMetric(kernel=Forest()).partial_fit
-    blocks = lambda: iter([(X[::2], y[::2]), (X[1::2], y[1::2])])
+
+    def blocks():
+        return iter([(X[::2], y[::2]), (X[1::2], y[1::2])])
+
     model = LearnedKernelMetric(kernel=Forest(FORESTS[0]), n_landmarks=30, random_state=0).fit(blocks)
     assert KNeighborsClassifier(3).fit(model.transform(X[TRAIN]), y[TRAIN]).score(model.transform(X[TEST]), y[TEST]) > 0.8

@@ -136,8 +136,8 @@ def _served(metric: Any, labelled: bool, n_samples: int) -> Settings | None:
         return None
     if settings.landmarks_reason(0) is not None and not (labelled and isinstance(metric.similarity, str)):
         return None  # one pass for all folds knows classes only
-    if settings.kernel.supervised and settings.landmarks_reason(n_samples) is not None:
-        return None  # one pass for all folds would let the kernel learn from the targets of validation rows
+    if (settings.kernel.supervised or settings.kernel.takes == "table") and settings.landmarks_reason(n_samples) is not None:
+        return None  # one pass for all folds would show a kernel the targets of validation rows; and it takes arrays
     served = settings.kernel.is_separable and settings.kernel.n_outputs is None
     return settings if served and settings.solver in ("auto", "spectral", "nystroem") else None
 

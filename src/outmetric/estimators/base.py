@@ -24,7 +24,7 @@ def _check_stored(found: Any, size: int) -> None:
     if width is None or not hasattr(found, "metric_"):
         return
     metric = found.metric_
-    learned_on = metric.points.shape[1] if isinstance(metric, OutputMetric) else metric.metric_factor.shape[1]
+    learned_on = metric.n_features if isinstance(metric, OutputMetric) else metric.metric_factor.shape[1]
     if learned_on not in (0, width):  # a precomputed kernel keeps no points
         raise ValueError(f"{type(found).__name__} claims {width} features and was learned on {learned_on}")
 
@@ -196,7 +196,7 @@ def own_copy(points: Any, takes: Takes) -> Any:
     In double precision whatever the data: coefficients are large numbers that almost cancel. But precomputed values keep the
     dtype that tells how exact they are.
     """
-    return points.copy() if takes in ("kernel values", "objects") else points.astype(np.float64)
+    return points.copy() if takes in ("kernel values", "objects", "table") else points.astype(np.float64)
 
 
 def kept_points(points: Any, takes: Takes) -> Any:

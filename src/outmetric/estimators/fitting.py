@@ -258,7 +258,7 @@ def landmark_features(
     precomputed = takes == "kernel values"
     candidates = settings.landmarks if settings.has_given_landmarks else candidates
     dtype = getattr(candidates, "dtype", np.dtype(np.float64))
-    points = candidates if takes == "objects" or precomputed else candidates.astype(np.float64)
+    points = candidates if takes in ("objects", "table") or precomputed else candidates.astype(np.float64)
     kernel = settings.kernel.resolve(points, rng) if training is None else settings.kernel.resolve(training[0], rng, training[1])
     chosen = None
     if not settings.has_given_landmarks:

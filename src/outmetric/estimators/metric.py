@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from outmetric.foundation import GENEROSITY, Array, exportable, in_threads, n_points, objects, storable, to_array
+from outmetric.foundation import GENEROSITY, Array, exportable, in_threads, n_points, objects, records, storable, to_array
 from outmetric.kernels import MatrixKernel
 
 # Kernel values evaluated at once in `map`: enough for fast matrix products, little beside the data.
@@ -98,6 +98,11 @@ class OutputMetric(Metric):
                 f"columns; it has {n_points(self.points)}, {len(self.offset)} and {self.metric_factor.shape[1]}."
             )
 
+    @property
+    def n_features(self) -> int:
+        """How many columns the points have; none for objects, and for a precomputed kernel, which keeps no points."""
+        return len(self.points.dtype.names or ()) if self.points.ndim == 1 else int(self.points.shape[1])
+
     def map(self, X: Any) -> Array:
         """f(x) for each row of X, shape (n, m), in row blocks so that memory stays bounded whatever n."""
         if self.points.ndim == 2 and X.shape[1] != self.points.shape[1] > 0:
@@ -116,7 +121,7 @@ class OutputMetric(Metric):
 
     @cached_property
     def _expansion(self) -> Callable[[Any], Array]:
-        """f without its offset; kept, since some kernels prepare a good deal for it."""
+        """F without its offset; kept, since some kernels prepare a good deal for it."""
         return self.kernel.expansion(self.points, self.coefficients)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -130,6 +135,9 @@ class OutputMetric(Metric):
         return str(graph.sum([*products, graph.constant(self.offset @ factor)]))
 
     def _sample(self, x: Any) -> Any:
+        names = self.points.dtype.names
+        if names is not None:
+            return records(np.array([list(x)], dtype=object), names)
         if self.points.ndim == 1:
             return objects([x])
         if hasattr(x, "toarray"):

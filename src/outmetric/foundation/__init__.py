@@ -2,6 +2,7 @@
 
 from outmetric.foundation.arrays import (
     Array,
+    as_records,
     check_finite,
     check_psd,
     check_symmetric,
@@ -9,6 +10,7 @@ from outmetric.foundation.arrays import (
     n_points,
     objects,
     psd_tolerance,
+    records,
     require_psd,
     stack,
     to_array,
@@ -34,6 +36,7 @@ __all__ = [
     "Storing",
     "Tell",
     "announce",
+    "as_records",
     "available_memory",
     "check_by_transforming",
     "check_finite",
@@ -54,6 +57,7 @@ __all__ = [
     "one_blas_thread",
     "printable",
     "psd_tolerance",
+    "records",
     "require_memory",
     "require_psd",
     "stack",

@@ -3,7 +3,7 @@
 from outmetric.foundation import check_psd
 from outmetric.kernels import distances, pairwise  # noqa: F401  (enter their kernels into the registry)
 from outmetric.kernels.base import KERNELS, ScalarKernel, Takes, median_factor, register
-from outmetric.kernels.combined import ScalarProduct, ScalarSum
+from outmetric.kernels.combined import Columns, ScalarProduct, ScalarSum
 from outmetric.kernels.forests import Forest, Trees
 from outmetric.kernels.matrix import Callable, Diagonal, MatrixKernel, Precomputed, Separable, Sum
 from outmetric.kernels.nystroem import Features, Landmarks
@@ -15,6 +15,7 @@ __all__ = [
     "KERNELS",
     "BlockDiagonal",
     "Callable",
+    "Columns",
     "Diagonal",
     "Features",
     "Forest",

@@ -20,9 +20,9 @@ from outmetric.kernels.operators import SampleGram, row_blocks
 LAZY_ROWS = 512
 # The squares of small blocks are a fast enough way to a diagonal.
 DIAGONAL_ROWS = 256
-# What the data of a kernel may be, strictest first: rows of kernel values, row numbers into precomputed blocks, numeric arrays,
-# also sparse ones, any objects.
-Takes = Literal["kernel values", "row numbers", "arrays", "sparse", "objects"]
+# What the data of a kernel may be, strictest first: rows of kernel values, row numbers into precomputed blocks, tables as arrays of
+# records, numeric arrays, also sparse ones, any objects.
+Takes = Literal["kernel values", "row numbers", "table", "arrays", "sparse", "objects"]
 
 
 @storable(is_kernel=True)
@@ -215,7 +215,7 @@ def strictest(parts: Sequence[_Demanding]) -> Takes:
     """What the data of all parts may be."""
     takes = {part.takes for part in parts}
     most = min(takes, key=get_args(Takes).index)
-    if most in ("kernel values", "row numbers") and len(takes) > 1:
+    if most in ("kernel values", "row numbers", "table") and len(takes) > 1:
         raise ValueError(f"a kernel whose data are {most} cannot be combined with one whose data are {max(takes - {most})}.")
     return most
 

@@ -107,14 +107,16 @@ class Trees(ScalarKernel):
     @classmethod
     def of(cls, forest: Any) -> Trees:
         """The trees of a fitted forest of scikit-learn."""
-        trees = [getattr(tree, "tree_", None) for tree in np.ravel(getattr(forest, "estimators_", []))]
+        trees: list[Any] = [getattr(tree, "tree_", None) for tree in np.ravel(getattr(forest, "estimators_", []))]
         if not trees or None in trees:
             raise ValueError(f"a forest kernel takes a fitted forest of scikit-learn, not {forest!r}.")
         counts = np.array([tree.node_count for tree in trees])
         roots = np.cumsum(counts) - counts
 
         def children(name: str) -> Array:
-            found = [np.where(getattr(tree, name) < 0, -1, getattr(tree, name) + root) for tree, root in zip(trees, roots, strict=True)]
+            found = [
+                np.where(getattr(tree, name) < 0, -1, getattr(tree, name) + root) for tree, root in zip(trees, roots, strict=True)
+            ]
             return np.concatenate(found).astype(np.int32)
 
         inner = children("children_left") >= 0

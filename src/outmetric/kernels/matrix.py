@@ -163,7 +163,8 @@ class Separable(MatrixKernel):
         return operators.Kronecker(self.kernel.cross(X, X_train), self.output_matrix_of(n_outputs))
 
     def expansion(self, points: Any, coefficients: Array) -> collections.abc.Callable[[Any], Array]:
-        return self.kernel.expansion(points, coefficients @ self.output_matrix_of(coefficients.shape[1]))
+        scalar: ScalarKernel = self.kernel
+        return scalar.expansion(points, coefficients @ self.output_matrix_of(coefficients.shape[1]))
 
     def output_matrix_of(self, n_outputs: int) -> Array:
         """B, of this size if it may have any."""
