@@ -139,8 +139,8 @@ class Settings:
             raise ValueError("a kernel of columns cannot be learned from rows in blocks; give fit the whole table.")
         if self.kernel.supervised:
             raise ValueError(
-                "a kernel that learns from targets needs all rows at once, and these come in blocks: give fit X and y, or learn the "
-                "forest from some rows before, and give it as kernels.Forest(forest)."
+                "a kernel that learns from targets needs all rows at once, and these come in blocks: give fit X and y, or learn "
+                "the forest from some rows before, and give it as kernels.Forest(forest)."
             )
 
 

@@ -200,8 +200,8 @@ def _combined(how: str, one: Any, other: Any) -> ScalarKernel:
         number = how == "*" and isinstance(part, int | float | np.number)
         if not (number or isinstance(part, ScalarKernel | str) or (callable(part) and not isinstance(part, type))):
             raise TypeError(
-                f"a scalar kernel can be added to and multiplied by scalar kernels, and multiplied by numbers >= 0; not {one!r} {how} "
-                f"{other!r}. For a sum with a matrix-valued kernel wrap it first: kernels.Separable(kernel) + ..."
+                f"a scalar kernel can be added to and multiplied by scalar kernels, and multiplied by numbers >= 0; not {one!r} "
+                f"{how} {other!r}. For a sum with a matrix-valued kernel wrap it first: kernels.Separable(kernel) + ..."
             )
     return COMBINATIONS[how](one, other)
 

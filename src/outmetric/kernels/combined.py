@@ -322,8 +322,8 @@ def _numbers(values: Array, name: str) -> Array:
         if row is None:
             return _numbers(values.astype(np.float64), name)
         raise ValueError(
-            f"column {name!r} is compared as a number, and holds {reprlib.repr(values[row])} in row {row + 1} (counted from 1). Make "
-            "numbers of it, or give it a kernel of its own, such as kernels.Spectrum for texts."
+            f"column {name!r} is compared as a number, and holds {reprlib.repr(values[row])} in row {row + 1} (counted from 1). "
+            "Make numbers of it, or give it a kernel of its own, such as kernels.Spectrum for texts."
         )
     wrong = np.flatnonzero(~np.isfinite(values))
     if len(wrong):

@@ -1,7 +1,7 @@
 """Forest kernels: k(x, x') = share of the trees of a forest in which x and x' fall into the same leaf.
 
-Each tree's share is a partition kernel, so k is positive semi-definite, with sparse features phi(x): 1 in the leaf of each tree. A map
-f(x) = sum_j k(x, z_j) w_j is a sum over trees of a table with a row for each leaf, and costs no more than finding leaves.
+Each tree's share is a partition kernel, so k is positive semi-definite, with sparse features phi(x): 1 in the leaf of each tree. A
+map f(x) = sum_j k(x, z_j) w_j is a sum over trees of a table with a row for each leaf, and costs no more than finding leaves.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from outmetric.foundation import Array, check_integer, n_points, storable, to_ar
 from outmetric.kernels.base import ScalarKernel, Takes, register
 from outmetric.kernels.operators import SampleGram
 
-# Pairs of a row and a tree whose leaves are found at once, and numbers of sparse rows that are made dense for that: little enough to
-# stay in the processor's cache, or near it.
+# Pairs of a row and a tree whose leaves are found at once, and numbers of sparse rows that are made dense for that: little enough
+# to stay in the processor's cache, or near it.
 BLOCK_PAIRS, BLOCK_NUMBERS = 2**17, 2**22
 # Kernel values that are computed at once; sparse products take a few times their place.
 BLOCK_VALUES = 2**22
@@ -260,8 +260,8 @@ class Trees(ScalarKernel):
 class Forest(ScalarKernel):
     """The kernel of a forest that is learned with the metric: k(x, x') = share of the trees with x and x' in the same leaf.
 
-    The forest learns from the training points and their targets in every fit, so in every fold of a cross-validation from its training
-    part alone. Its seed comes from the estimator's ``random_state``. Where the classes follow single features and thresholds, such
+    The forest learns from the training points and their targets in every fit, so in every fold of a cross-validation from its
+    training part alone. Its seed comes from the estimator's ``random_state``. Where the classes follow single features and thresholds, such
     kernels do better than those of distances; features need no scaling.
 
     Parameters
