@@ -78,8 +78,8 @@ class Baseline(MetricTransformer):
         """X checked, and copied."""
 
     @abstractmethod
-    def _embed(self, points: Any) -> Embedded:
-        """The training points where the baseline learns."""
+    def _embed(self, points: Any, y: Any = None) -> Embedded:
+        """The training points where the baseline learns; ``y`` for kernels that learn from labels."""
 
 
 def check_limits(estimator: Baseline) -> None:
@@ -105,7 +105,7 @@ def embed_with_classes(estimator: Baseline, X: Any, y: Any) -> tuple[Embedded, A
     estimator.classes_, codes = np.unique(labels, return_inverse=True)
     if len(estimator.classes_) < 2:
         raise ValueError(f"y holds one class only, {estimator.classes_[0]}; at least two classes are needed.")
-    return estimator._embed(sample), np.asarray(codes)
+    return estimator._embed(sample, labels), np.asarray(codes)
 
 
 def store(estimator: Baseline, metric: Metric, history: tuple[Any, ...], status: Status) -> None:
@@ -141,7 +141,7 @@ class LinearSpace(Baseline):
             raise ValueError(f"squared distances are not representable (points are up to {largest:.3g} apart); rescale the data.")
         return points
 
-    def _embed(self, points: Any) -> Embedded:
+    def _embed(self, points: Any, y: Any = None) -> Embedded:
         return Embedded(points, LinearMetric)
 
     def __sklearn_tags__(self) -> Any:
@@ -169,8 +169,8 @@ class KernelSpace(KernelTransformer, Baseline):
         points = check_training(self, X, kernel.takes)
         return own_copy(points, data_kind(self))
 
-    def _embed(self, points: Any) -> Embedded:
-        kernel = declared_kernel(self).resolve(points, generator(self.random_state))
+    def _embed(self, points: Any, y: Any = None) -> Embedded:
+        kernel = declared_kernel(self).resolve(points, generator(self.random_state), y)
         (scalar,) = kernel.scalars
         components = kernel_components(scalar, points, self.n_components, self._negligible)
         self.bandwidth_ = bandwidth_of(kernel)

@@ -78,11 +78,11 @@ def metric_of(estimator: Any) -> Any:
 
 
 def shared_groups(
-    estimator: Any, candidates: Iterable[Mapping[str, Any]], dimension: int, *, n_samples: int = 0, labelled: bool = True
+    estimator: Any, candidates: Iterable[Mapping[str, Any]], dimension: int, n_samples: int, *, labelled: bool = True
 ) -> tuple[list[Group], list[tuple[float, ...]]]:
     """The groups of candidates, and for each candidate a tuple that is smaller the simpler it is.
 
-    ``dimension`` is that of the targets unless candidates say otherwise, ``n_samples`` the number of training samples.
+    ``dimension`` is that of the targets unless candidates say otherwise; ``n_samples`` are in all folds together.
     """
     prefix = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
     bases: dict[Any, tuple[Any, Settings | None]] = {}
@@ -96,7 +96,7 @@ def shared_groups(
         key = _fingerprint(common)
         if key not in bases:
             base = clone(estimator).set_params(**clone(common, safe=False))
-            bases[key] = base, _served(metric_of(base), n_samples, labelled)
+            bases[key] = base, _served(metric_of(base), labelled, n_samples)
             order.append(key)
         base, settings = bases[key]
         metric = metric_of(base)
@@ -133,7 +133,7 @@ def _alone(estimator: Any, candidate: Mapping[str, Any], index: int) -> Group:
     return Group(own, (Alike({}, (index,)),), None)
 
 
-def _served(metric: Any, n_samples: int, labelled: bool) -> Settings | None:
+def _served(metric: Any, labelled: bool, n_samples: int) -> Settings | None:
     """The settings of a metric if a shared decomposition can stand in for its fits."""
     if not isinstance(metric, MetricTransformer):
         raise TypeError(f"MetricSearchCV tunes the metrics of outmetric, not {type(metric).__name__}.")
@@ -145,8 +145,10 @@ def _served(metric: Any, n_samples: int, labelled: bool) -> Settings | None:
         return None
     if settings.landmarks_reason(0) is not None and not (labelled and isinstance(metric.similarity, str)):
         return None  # one pass for all folds knows classes only
+    if (settings.kernel.supervised or settings.kernel.takes == "table") and settings.landmarks_reason(n_samples) is not None:
+        return None  # one pass for all folds would show a kernel the targets of validation rows; and it takes arrays
     if settings.input_metric is not None and settings.landmarks_reason(n_samples) is not None:
-        return None  # and one kernel only
+        return None  # and it knows one kernel only
     served = settings.kernel.is_separable and settings.kernel.n_outputs is None
     return settings if served and settings.solver in ("auto", "spectral", "nystroem") else None
 

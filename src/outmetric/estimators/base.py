@@ -30,7 +30,7 @@ def _check_stored(found: Any, size: int) -> None:
     if isinstance(metric, OutputMetric):
         if takes != metric.kernel.takes and (takes, metric.kernel.takes) != ("arrays", "objects"):
             raise ValueError(f"{type(found).__name__} takes {takes} and its kernel {metric.kernel.takes}")
-        learned_on = metric.points.shape[1] if takes not in ("kernel values", "objects") else None
+        learned_on = metric.n_features if takes not in ("kernel values", "objects") else None
         learned_on = len(metric.coefficients) if takes == "kernel values" else learned_on
     else:
         learned_on = metric.metric_factor.shape[1]
@@ -212,7 +212,7 @@ def own_copy(points: Any, takes: Takes) -> Any:
     In double precision whatever the data: coefficients are large numbers that almost cancel. But precomputed values keep the
     dtype that tells how exact they are.
     """
-    return points.copy() if takes in ("kernel values", "objects") else points.astype(np.float64)
+    return points.copy() if takes in ("kernel values", "objects", "table") else points.astype(np.float64)
 
 
 def kept_points(points: Any, takes: Takes) -> Any:

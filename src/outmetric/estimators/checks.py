@@ -14,7 +14,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_array, check_consistent_length, check_non_negative, column_or_1d, validate_data
 
-from outmetric.foundation import Array, is_missing, objects
+from outmetric.foundation import Array, is_missing, objects, records
 from outmetric.kernels import Diagonal, MatrixKernel, Scalar, ScalarKernel, Separable, Takes
 from outmetric.problem import LARGEST_TARGET
 
@@ -29,6 +29,8 @@ def check_points(estimator: Any, X: Any, takes: Takes, *, fitting: bool, at_leas
     at_least = (2 if fitting else 1) if at_least is None else at_least
     if takes == "objects":
         return _check_objects(X, at_least)
+    if takes == "table":
+        return _check_table(estimator, X, fitting, at_least)
     _refuse_dates(X)
     with located(X):
         X = validate_data(
@@ -129,6 +131,21 @@ def _check_objects(X: Any, at_least: int) -> Array:
     return points
 
 
+def _check_table(estimator: Any, X: Any, fitting: bool, at_least: int) -> Array:
+    """One record for each row; the kernel checks the columns that it looks at."""
+    if scipy.sparse.issparse(X):
+        raise ValueError("a kernel of columns takes tables and dense arrays, not sparse matrices: use X.toarray().")
+    if not hasattr(X, "columns"):
+        X = np.asarray(X, dtype=object)
+    if len(X.shape) != 2 or not X.shape[1]:
+        raise ValueError(f"Expected 2D array: a kernel of columns takes rows of a table; X has the shape {X.shape}.")
+    with located(X):
+        validate_data(estimator, X, reset=fitting, skip_check_array=True)
+    if len(X) < at_least:
+        raise ValueError(f"at least {at_least} rows are needed; n_samples = {len(X)} came.")
+    return records(X, getattr(estimator, "feature_names_in_", None))
+
+
 def is_numeric_matrix(X: Any) -> bool:
     """Whether a kernel function gets rows of numbers, to be checked as such, rather than arbitrary objects."""
     if scipy.sparse.issparse(X):
@@ -142,6 +159,14 @@ def is_numeric_matrix(X: Any) -> bool:
 
 def check_pairs(estimator: Any, pairs: Any, takes: Takes) -> tuple[Any, Any]:
     """The first points of all pairs, and the second ones."""
+    if takes == "table":
+        entries = np.asarray(pairs, dtype=object)
+        if entries.ndim != 3 or entries.shape[1] != 2:
+            raise ValueError(
+                f"pairs of rows must have the shape (n_pairs, 2, {estimator.n_features_in_}); theirs is {entries.shape}."
+            )
+        points = check_points(estimator, entries.reshape(-1, entries.shape[2]), takes, fitting=False)
+        return points[::2], points[1::2]
     points = points_of_pairs(pairs, None if takes == "objects" else estimator.n_features_in_)
     return points[::2], points[1::2]
 

@@ -265,11 +265,18 @@ def _nystroem_solver(
 
 
 def landmark_features(
-    settings: Settings, candidates: Any, takes: Takes, rng: np.random.Generator, *, many: bool
+    settings: Settings,
+    candidates: Any,
+    takes: Takes,
+    rng: np.random.Generator,
+    *,
+    many: bool,
+    training: tuple[Any, Array] | None = None,
 ) -> tuple[MatrixKernel, Features, Array | None]:
     """The resolved kernel, the features, and which candidates became landmarks (None: they were given).
 
-    ``many``: there are enough rows for single precision to pay.
+    ``many``: there are enough rows for single precision to pay. ``training``: all points and their targets, for kernels that learn
+    from these; others are resolved on the candidates.
     """
     if not settings.kernel.has_features:
         raise ValueError(
@@ -278,8 +285,8 @@ def landmark_features(
     precomputed = takes == "kernel values"
     candidates = settings.landmarks if settings.has_given_landmarks else candidates
     dtype = getattr(candidates, "dtype", np.dtype(np.float64))
-    points = candidates if takes == "objects" or precomputed else candidates.astype(np.float64)
-    kernel = settings.kernel.resolve(points, rng)
+    points = candidates if takes in ("objects", "table") or precomputed else candidates.astype(np.float64)
+    kernel = settings.kernel.resolve(points, rng) if training is None else settings.kernel.resolve(training[0], rng, training[1])
     chosen = None
     if not settings.has_given_landmarks:
         chosen = choose(kernel.scalars[0], points, settings.landmark_count, settings.landmarks, rng)
@@ -289,8 +296,8 @@ def landmark_features(
     return kernel, Features(tuple(parts)), chosen
 
 
-def landmark_map(settings: Settings, points: Any, takes: Takes, *, labelled: bool = True) -> LandmarkMap:
-    """Kernel and features for checked data that can be indexed."""
+def landmark_map(settings: Settings, points: Any, takes: Takes, y: Any = None, *, labelled: bool = True) -> LandmarkMap:
+    """Kernel and features for checked data that can be indexed; ``y`` for kernels that learn from targets."""
     n = n_points(points)
     rng = settings.generator()
     wanted = settings.candidate_count
@@ -298,7 +305,8 @@ def landmark_map(settings: Settings, points: Any, takes: Takes, *, labelled: boo
     precomputed = takes == "kernel values"
     candidates = points[np.ix_(rows, rows)] if precomputed else points[rows]
     many = labelled and n >= MANY * settings.landmark_count
-    kernel, features, chosen = landmark_features(settings, candidates, takes, rng, many=many)
+    training = (own_copy(points, takes), y) if settings.kernel.supervised else None
+    kernel, features, chosen = landmark_features(settings, candidates, takes, rng, many=many, training=training)
     indices = None if chosen is None else rows[chosen]
     if not precomputed:
         single = many and getattr(candidates, "dtype", None) == np.float32
@@ -310,7 +318,7 @@ def landmark_map(settings: Settings, points: Any, takes: Takes, *, labelled: boo
 def landmark_problem(settings: Settings, points: Any, takes: Takes, y: Array, labelled: bool) -> LandmarkProblem:
     """From checked points that can be indexed, and targets."""
     targets, similarity = supervise(settings, y, labelled)
-    found = landmark_map(settings, points, takes, labelled=labelled)
+    found = landmark_map(settings, points, takes, y, labelled=labelled)
     settings.kernel_for(targets.values.shape[1])  # raises if outputs and components do not match
     return LandmarkProblem(points, found, targets, similarity)
 

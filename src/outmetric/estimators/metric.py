@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from outmetric.foundation import GENEROSITY, Array, exportable, in_threads, n_points, objects, storable, to_array
+from outmetric.foundation import GENEROSITY, Array, exportable, in_threads, n_points, objects, records, storable, to_array
 from outmetric.kernels import MatrixKernel
 
 # Kernel values evaluated at once in `map`: enough for fast matrix products, little beside the data.
@@ -120,6 +121,11 @@ class OutputMetric(Metric):
                 f"columns; it has {n_points(self.points)}, {len(self.offset)} and {self.metric_factor.shape[1]}."
             )
 
+    @property
+    def n_features(self) -> int:
+        """How many columns the points have; none for objects, and for a precomputed kernel, which keeps no points."""
+        return len(self.points.dtype.names or ()) if self.points.ndim == 1 else int(self.points.shape[1])
+
     def map(self, X: Any) -> Array:
         """f(x) for each row of X, shape (n, m), in row blocks so that memory stays bounded whatever n."""
         if self.points.ndim == 2 and X.shape[1] != self.points.shape[1] > 0:
@@ -129,8 +135,7 @@ class OutputMetric(Metric):
         block = max(1, BLOCK_BYTES // (8 * kernel_values))
 
         def fill(part: slice) -> None:
-            cross = self.kernel.cross(X[part], self.points, outputs.shape[1])
-            outputs[part] = cross.apply(self.coefficients) + self.offset
+            outputs[part] = self._expansion(X[part]) + self.offset
 
         parts = [slice(start, start + block) for start in range(0, len(outputs), block)]  # `gen_batches` refuses no rows
         for _ in in_threads(fill, parts) if len(parts) > 1 else map(fill, parts):
@@ -147,6 +152,14 @@ class OutputMetric(Metric):
         """Whether mapping a point is known to take no more than a file of this size explains."""
         return self.cost() <= TRIED + GENEROSITY // 8 * size
 
+    @cached_property
+    def _expansion(self) -> Callable[[Any], Array]:
+        """F without its offset; kept, since some kernels prepare a good deal for it."""
+        return self.kernel.expansion(self.points, self.coefficients)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # not what was cached
+
     def to_onnx(self, graph: Any, rows: str) -> str:
         factor = self.metric_factor.T
         terms = list(self.kernel.terms(self.coefficients))
@@ -155,6 +168,9 @@ class OutputMetric(Metric):
         return str(graph.sum([*products, graph.constant(self.offset @ factor)]))
 
     def _sample(self, x: Any) -> Any:
+        names = self.points.dtype.names
+        if names is not None:
+            return records(np.array([list(x)], dtype=object), names)
         if self.points.ndim == 1:
             return objects([x])
         if hasattr(x, "toarray"):

@@ -150,6 +150,13 @@ class Settings:
             )
         if self.kernel.takes in ("kernel values", "row numbers"):
             raise ValueError("a precomputed kernel cannot come in blocks; give fit the whole matrix.")
+        if self.kernel.takes == "table":
+            raise ValueError("a kernel of columns cannot be learned from rows in blocks; give fit the whole table.")
+        if self.kernel.supervised:
+            raise ValueError(
+                "a kernel that learns from targets needs all rows at once, and these come in blocks: give fit X and y, or learn "
+                "the forest from some rows before, and give it as kernels.Forest(forest)."
+            )
 
 
 def check_weights(regression_weight: Any, collocation_weight: Any) -> None:

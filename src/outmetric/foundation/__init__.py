@@ -2,6 +2,7 @@
 
 from outmetric.foundation.arrays import (
     Array,
+    as_records,
     check_finite,
     check_psd,
     check_symmetric,
@@ -9,6 +10,7 @@ from outmetric.foundation.arrays import (
     n_points,
     objects,
     psd_tolerance,
+    records,
     require_psd,
     scaled_rows,
     stack,
@@ -37,6 +39,7 @@ __all__ = [
     "Storing",
     "Tell",
     "announce",
+    "as_records",
     "available_memory",
     "check_finite",
     "check_integer",
@@ -60,6 +63,7 @@ __all__ = [
     "one_blas_thread",
     "printable",
     "psd_tolerance",
+    "records",
     "require_memory",
     "require_psd",
     "row_of_numbers",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,41 @@ def objects(points: Any) -> Array:
     for index, point in enumerate(points):
         sample[index] = point
     return sample
+
+
+def records(table: Any, names: Any = None) -> Array:
+    """A table as an array of one record for each row: columns of numbers as float64, all others as objects.
+
+    Parameters
+    ----------
+    table : DataFrame, or array of shape (n, d)
+    names : sequence of str, optional
+        Of the columns of an array; without names they are called by their position.
+    """
+    if hasattr(table, "columns"):
+        given = list(table.columns)
+        columns = [table.iloc[:, place] if hasattr(table, "iloc") else table[name] for place, name in enumerate(given)]
+        names = given if all(isinstance(name, str) for name in given) else None
+    else:
+        columns = list(table.T)
+    return as_records([str(place) for place in range(len(columns))] if names is None else names, [_entries(one) for one in columns])
+
+
+def as_records(names: Any, columns: list[Array]) -> Array:
+    """Records with these fields, of shape (n,)."""
+    if not all(isinstance(name, str) and name for name in names) or len(set(names)) != len(names):
+        raise ValueError("the columns of a table need names that differ, none of them empty")
+    found = np.empty(len(columns[0]), dtype=[(str(name), column.dtype) for name, column in zip(names, columns, strict=True)])
+    for name, column in zip(names, columns, strict=True):
+        found[str(name)] = column
+    return found
+
+
+def _entries(column: Any) -> Array:
+    values = np.asarray(column)
+    if values.dtype.kind == "O" and all(isinstance(value, Real) for value in values):
+        return values.astype(np.float64)
+    return values.astype(np.float64) if values.dtype.kind in "fiub" else objects(values.tolist())
 
 
 def check_psd(matrix: Array, name: str = "matrix", *, tolerance: float | None = None) -> None:

@@ -3,6 +3,8 @@
 from outmetric.foundation import check_psd
 from outmetric.kernels import distances, pairwise  # noqa: F401  (enter their kernels into the registry)
 from outmetric.kernels.base import KERNELS, InputMetricKind, ScalarKernel, Takes, median_factor, register
+from outmetric.kernels.combined import Columns, ScalarProduct, ScalarSum
+from outmetric.kernels.forests import Forest, Trees
 from outmetric.kernels.matrix import Callable, Diagonal, MatrixKernel, Precomputed, Separable, Sum
 from outmetric.kernels.nystroem import Features, Landmarks
 from outmetric.kernels.operators import BlockDiagonal, GramOperator, Kronecker, SampleGram, row_blocks
@@ -14,8 +16,10 @@ __all__ = [
     "KERNELS",
     "BlockDiagonal",
     "Callable",
+    "Columns",
     "Diagonal",
     "Features",
+    "Forest",
     "GramOperator",
     "InputMetricKind",
     "Kronecker",
@@ -25,11 +29,14 @@ __all__ = [
     "SampleGram",
     "Scalar",
     "ScalarKernel",
+    "ScalarProduct",
+    "ScalarSum",
     "Separable",
     "Spectrum",
     "Sum",
     "Takes",
     "Transformed",
+    "Trees",
     "WeightedDegree",
     "as_scalar",
     "check_psd",

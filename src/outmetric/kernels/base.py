@@ -8,8 +8,8 @@ from __future__ import annotations
 import collections.abc
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal, Protocol, Self, get_args
 
 import numpy as np
 from sklearn.utils import gen_batches
@@ -21,9 +21,9 @@ from outmetric.kernels.operators import SampleGram, row_blocks
 LAZY_ROWS = 512
 # The squares of small blocks are a fast enough way to a diagonal.
 DIAGONAL_ROWS = 256
-# What the data of a kernel may be, strictest first: rows of kernel values, row numbers into precomputed blocks, numeric arrays,
-# also sparse ones, any objects.
-Takes = Literal["kernel values", "row numbers", "arrays", "sparse", "objects"]
+# What the data of a kernel may be, strictest first: rows of kernel values, row numbers into precomputed blocks, tables as arrays of
+# records, numeric arrays, also sparse ones, any objects.
+Takes = Literal["kernel values", "row numbers", "table", "arrays", "sparse", "objects"]
 
 # Metrics of the input space: a weight for each feature, or any Mahalanobis metric.
 InputMetricKind = Literal["diagonal", "full"]
@@ -132,6 +132,10 @@ class ScalarKernel(ABC):
         """A fast function X -> kernel values between X and fixed points Z, in this precision, for many blocks X."""
         return lambda X: self.cross(X, Z).astype(dtype, copy=False)
 
+    def expansion(self, Z: Any, weights: Array) -> collections.abc.Callable[[Any], Array]:
+        """A function X -> sum_j k(x, z_j) w_j for each point of X, for many blocks X; weights have shape (p,) or (p, m)."""
+        return lambda X: np.asarray(self.cross(X, Z) @ weights)
+
     def columns(self, X: Any) -> collections.abc.Callable[[Any], Array]:
         """A function rows -> kernel values between all points of a sample and those in some rows of it, (n, rows)."""
         evaluate = self.evaluator(X, np.float64)
@@ -164,6 +168,18 @@ class ScalarKernel(ABC):
         known = [name for name, kind in KERNELS.items() if kind.to_onnx is not ScalarKernel.to_onnx]
         raise ValueError(f"a kernel that is given by {self.given_by} cannot become an ONNX graph; use one of {', '.join(known)}.")
 
+    def __add__(self, other: Any) -> ScalarKernel:
+        return _combined("+", self, other)
+
+    def __radd__(self, other: Any) -> ScalarKernel:
+        return _combined("+", other, self)
+
+    def __mul__(self, other: Any) -> ScalarKernel:
+        return _combined("*", self, other)
+
+    def __rmul__(self, other: Any) -> ScalarKernel:
+        return _combined("*", other, self)
+
     @property
     def given_by(self) -> str:
         """How it is given, for messages."""
@@ -193,6 +209,33 @@ class NamedKernel(ScalarKernel):
 
 
 KERNELS: Registry[type[ScalarKernel]] = Registry("kernel")
+# How two kernels, or a kernel and a number, become one: by "+" and "*".
+COMBINATIONS: Registry[collections.abc.Callable[[Any, Any], ScalarKernel]] = Registry("combination of kernels")
+
+
+def _combined(how: str, one: Any, other: Any) -> ScalarKernel:
+    for part in (one, other):
+        number = how == "*" and isinstance(part, int | float | np.number)
+        if not (number or isinstance(part, ScalarKernel | str) or (callable(part) and not isinstance(part, type))):
+            raise TypeError(
+                f"a scalar kernel can be added to and multiplied by scalar kernels, and multiplied by numbers >= 0; not {one!r} "
+                f"{how} {other!r}. For a sum with a matrix-valued kernel wrap it first: kernels.Separable(kernel) + ..."
+            )
+    return COMBINATIONS[how](one, other)
+
+
+class _Demanding(Protocol):
+    @property
+    def takes(self) -> Takes: ...
+
+
+def strictest(parts: Sequence[_Demanding]) -> Takes:
+    """What the data of all parts may be."""
+    takes = {part.takes for part in parts}
+    most = min(takes, key=get_args(Takes).index)
+    if most in ("kernel values", "row numbers", "table") and len(takes) > 1:
+        raise ValueError(f"a kernel whose data are {most} cannot be combined with one whose data are {max(takes - {most})}.")
+    return most
 
 
 def register(name: str, kernel: type[ScalarKernel]) -> None:

@@ -19,7 +19,7 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +35,7 @@ from outmetric.foundation import (
     storable,
 )
 from outmetric.kernels import operators
-from outmetric.kernels.base import ScalarKernel, Takes
+from outmetric.kernels.base import ScalarKernel, Takes, strictest
 from outmetric.kernels.operators import GramOperator
 from outmetric.kernels.scalar import as_scalar, symmetric_pairs
 
@@ -100,6 +100,15 @@ class MatrixKernel(ABC):
     @abstractmethod
     def cross(self, X: Any, X_train: Any, n_outputs: int) -> GramOperator:
         """The operator from coefficients at the training points to outputs at new points."""
+
+    def expansion(self, points: Any, coefficients: Array) -> collections.abc.Callable[[Any], Array]:
+        """A function X -> f(x) = sum_j K(x, x_j) c_j for each point of X, for many blocks X."""
+        return lambda X: self.cross(X, points, coefficients.shape[1]).apply(coefficients)
+
+    @property
+    def supervised(self) -> bool:
+        """Whether `resolve` learns from targets as well."""
+        return any(scalar.supervised for scalar in self.scalars)
 
     def __add__(self, other: MatrixKernel) -> MatrixKernel:
         return Sum((self, other))
@@ -170,6 +179,10 @@ class Separable(MatrixKernel):
     def cross(self, X: Any, X_train: Any, n_outputs: int) -> GramOperator:
         return operators.Kronecker(self.kernel.cross(X, X_train), self.output_matrix_of(n_outputs))
 
+    def expansion(self, points: Any, coefficients: Array) -> collections.abc.Callable[[Any], Array]:
+        scalar: ScalarKernel = self.kernel
+        return scalar.expansion(points, coefficients @ self.output_matrix_of(coefficients.shape[1]))
+
     def output_matrix_of(self, n_outputs: int) -> Array:
         """B, of this size if it may have any."""
         return np.eye(n_outputs) if self.output_matrix is None else self.output_matrix
@@ -193,7 +206,7 @@ class Diagonal(MatrixKernel):
         if not len(self.kernels):
             raise ValueError("Diagonal needs at least one scalar kernel.")
         object.__setattr__(self, "kernels", tuple(as_scalar(kernel) for kernel in self.kernels))
-        _strictest(self.kernels)
+        strictest(self.kernels)
 
     @property
     def n_outputs(self) -> int:
@@ -201,7 +214,7 @@ class Diagonal(MatrixKernel):
 
     @property
     def takes(self) -> Takes:
-        return _strictest(self.kernels)
+        return strictest(self.kernels)
 
     @property
     def scalars(self) -> tuple[ScalarKernel, ...]:
@@ -227,6 +240,10 @@ class Diagonal(MatrixKernel):
     def cross(self, X: Any, X_train: Any, n_outputs: int) -> GramOperator:
         return operators.BlockDiagonal(tuple(kernel.cross(X, X_train) for kernel in self.kernels))
 
+    def expansion(self, points: Any, coefficients: Array) -> collections.abc.Callable[[Any], Array]:
+        parts = [kernel.expansion(points, column) for kernel, column in zip(self.kernels, coefficients.T, strict=True)]
+        return lambda X: np.stack([part(X) for part in parts], axis=1)
+
 
 @storable("KernelSum")
 @dataclass(frozen=True, eq=False)
@@ -251,7 +268,7 @@ class Sum(MatrixKernel):
             raise ValueError(f"kernels with different numbers of outputs, {sorted(s for s in sizes if s)}, cannot be added.")
         object.__setattr__(self, "kernels", kernels)
         object.__setattr__(self, "weights", weights)
-        _strictest(kernels)
+        strictest(kernels)
 
     @property
     def n_outputs(self) -> int | None:
@@ -263,7 +280,7 @@ class Sum(MatrixKernel):
 
     @property
     def takes(self) -> Takes:
-        return _strictest(self.kernels)
+        return strictest(self.kernels)
 
     def held_arrays(self, n_outputs: int) -> int:
         return sum(kernel.held_arrays(n_outputs) for kernel in self.kernels)
@@ -287,6 +304,11 @@ class Sum(MatrixKernel):
 
     def cross(self, X: Any, X_train: Any, n_outputs: int) -> GramOperator:
         return self._combine([kernel.cross(X, X_train, n_outputs) for kernel in self.kernels])
+
+    def expansion(self, points: Any, coefficients: Array) -> collections.abc.Callable[[Any], Array]:
+        scaled = [weight * coefficients for weight in self.weights or ()]
+        parts = [kernel.expansion(points, own) for kernel, own in zip(self.kernels, scaled, strict=True)]
+        return lambda X: np.asarray(sum(part(X) for part in parts))
 
     def _combine(self, terms: list[GramOperator]) -> GramOperator:
         weights = self.weights or ()
@@ -409,17 +431,6 @@ class Precomputed(MatrixKernel):
         if rows.min(initial=0) < 0 or rows.max(initial=0) >= len(self.blocks):
             raise ValueError(f"X asks for rows {rows.min()} to {rows.max()} of {len(self.blocks)} precomputed blocks.")
         return rows
-
-
-def _strictest(parts: Sequence[ScalarKernel | MatrixKernel]) -> Takes:
-    """What the data of all parts may be."""
-    takes = {part.takes for part in parts}
-    strictest = min(takes, key=get_args(Takes).index)
-    if strictest in ("kernel values", "row numbers") and len(takes) > 1:
-        raise ValueError(
-            f"a kernel whose data are {strictest} cannot be combined with one whose data are {max(takes - {strictest})}."
-        )
-    return strictest
 
 
 def _symmetric_blocks(blocks: Array) -> operators.DenseBlocks:

@@ -154,6 +154,9 @@ class Scalar(ScalarKernel):
     def evaluator(self, Z: Any, dtype: Any) -> collections.abc.Callable[[Any], Array]:
         return self.kernel.evaluator(Z, dtype)
 
+    def expansion(self, Z: Any, weights: Array) -> collections.abc.Callable[[Any], Array]:
+        return self.kernel.expansion(Z, weights)
+
     def columns(self, X: Any) -> collections.abc.Callable[[Any], Array]:
         return self.kernel.columns(X)
 

@@ -17,7 +17,19 @@ import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator
 
-from outmetric.foundation import GENEROSITY, STORABLE, Array, Storing, described, how_stored, objects, sample_of, tried_for, try_out
+from outmetric.foundation import (
+    GENEROSITY,
+    STORABLE,
+    Array,
+    Storing,
+    as_records,
+    described,
+    how_stored,
+    objects,
+    sample_of,
+    tried_for,
+    try_out,
+)
 from outmetric.storage.document import KNOWN_DTYPES, LOCAL, Node, is_attribute, n_numbers
 
 # A kernel may be made of so many.
@@ -92,6 +104,7 @@ class Reader:
             "text": self._text,
             "objects": self._objects,
             "csr": self._sparse,
+            "records": self._records,
             "random_state": self._random_state,
             "function": self._function,
             "object": self._reference,
@@ -213,6 +226,17 @@ class Reader:
         nodes, shape = _sized(content, 2)
         found = objects(self._values(nodes))
         return found.reshape(_shape(shape, len(found)))
+
+    def _records(self, content: Any) -> Any:
+        names, nodes = _sized(content, 2)
+        columns = self._values(nodes)
+        if len(_list(names)) != len(columns) or not columns:
+            raise ValueError("a table has not as many names as columns")
+        for column in columns:
+            if not (isinstance(column, np.ndarray) and column.dtype in (np.float64, object) and column.shape == (len(columns[0]),)):
+                raise ValueError("the columns of a table are none, or of different lengths")
+        self._charge(sum(column.nbytes for column in columns))
+        return as_records(names, columns)
 
     def _sparse(self, content: Any) -> Any:
         *parts, shape, is_array = _sized(content, 5)

@@ -102,6 +102,8 @@ class Writer:
             return {"words": [self._keep(np.frombuffer(words, np.uint8)), list(value.shape)]}
         if value.dtype.kind == "O":
             return {"objects": [self._nodes(value.ravel().tolist(), where), list(value.shape)]}
+        if value.dtype.names is not None and value.ndim == 1:
+            return {"records": [list(value.dtype.names), self._nodes([value[name] for name in value.dtype.names], where)]}
         # The order of the elements in memory decides how products are rounded.
         turned = value.flags.f_contiguous and not value.flags.c_contiguous
         content = np.ascontiguousarray(value.T if turned else value)
@@ -163,6 +165,6 @@ def _parts(value: Any, storing: Storing) -> tuple[dict[str, Any], dict[str, Any]
 def _arguments(value: Any) -> dict[str, Any]:
     """What the constructor of a dataclass, a splitter or a kernel of scikit-learn was given."""
     if is_dataclass(value):
-        return {field.name: getattr(value, field.name) for field in fields(value)}
+        return {field.name: getattr(value, field.name) for field in fields(value) if field.name not in LOCAL}
     given = {**getattr(value, "cvargs", {}), **vars(value)}
     return {name: given[name] for name in signature(type(value)).parameters if name in given}
