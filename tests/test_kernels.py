@@ -225,9 +225,7 @@ def test_kernels_that_break_their_promise(kernel, X, message):
         kernel.gram(X, 2)
 
 
-@pytest.mark.parametrize(
-    ("function", "outputs", "message"), [(3, 2, "is a function, not 3"), (np.dot, 0, "outputs must be an integer")]
-)
+@pytest.mark.parametrize(("function", "outputs", "message"), [(3, 2, "is a function, not 3"), (np.dot, 0, "outputs must be an")])
 def test_a_matrix_valued_function_is_one(function, outputs, message):
     with pytest.raises(ValueError, match=message):
         Callable(function, outputs)

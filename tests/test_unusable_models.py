@@ -17,6 +17,7 @@ import outmetric
 from outmetric import LearnedKernelMetric, kernels
 from outmetric.storage import ModelFileError
 
+NUMBERS = np.array([[0.0, 1.0], [2.0, 3.0]])
 LETTERS = np.array([["a"], ["b"]], dtype=object)
 
 
@@ -123,7 +124,9 @@ def test_tags_are_told_of_a_model_that_cannot_be_fitted():
         make_pipeline(StandardScaler(), FunctionTransformer()),
         make_pipeline(FunctionTransformer(), OneHotEncoder()).fit([["a"], ["b"]]),
         make_pipeline(SimpleImputer(strategy="constant", fill_value="none"), OneHotEncoder()).fit(LETTERS),
-        make_pipeline(MissingIndicator(missing_values=1.0, error_on_new=True)).fit([[0.0, 1.0], [2.0, 3.0]]),
+        make_pipeline(MissingIndicator(missing_values=1.0, error_on_new=True)).fit(NUMBERS),
+        make_pipeline(make_column_transformer((StandardScaler(), [0, 1]), (OneHotEncoder(), []))).fit(NUMBERS),
+        make_pipeline(make_column_transformer((StandardScaler(), [True, True]), (OneHotEncoder(), [False, False]))).fit(NUMBERS),
         make_pipeline(
             make_column_transformer((StandardScaler(), [0]), remainder="passthrough"),
             make_column_transformer((OneHotEncoder(), [1]), remainder="passthrough"),

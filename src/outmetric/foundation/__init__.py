@@ -22,9 +22,21 @@ from outmetric.foundation.memory import available_memory, fits_in_memory, requir
 from outmetric.foundation.parameters import check_integer, check_number, described, generator
 from outmetric.foundation.progress import Budget, Tell, announce, now, printable
 from outmetric.foundation.registry import Registry
-from outmetric.foundation.storable import GENEROSITY, STORABLE, Charge, Storing, how_stored, storable
+from outmetric.foundation.storable import (
+    GENEROSITY,
+    STORABLE,
+    Charge,
+    Storing,
+    check_same_features,
+    how_stored,
+    is_fitted,
+    row_of_numbers,
+    sample_of,
+    storable,
+    tried_for,
+    try_out,
+)
 from outmetric.foundation.threads import in_threads, one_blas_thread
-from outmetric.foundation.trials import check_same_features, is_fitted, row_of_numbers, sample_of, tried_for, try_out
 
 __all__ = [
     "EXPORTED",

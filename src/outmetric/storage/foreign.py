@@ -200,9 +200,13 @@ def _check_composition(found: Any, size: int) -> None:
 
 def _check_fitted(found: Any) -> None:
     """Whether all of what is fitted is; what keeps no state never says that it is not."""
-    steps = [step for step, _ in _parts(found) if isinstance(step, BaseEstimator)]
-    fitted = hasattr(found, "transformers_") or (isinstance(found, Pipeline) and steps and _has_state(steps[-1]))
-    lacking = [step for step in steps if fitted and (not is_fitted(step) or getattr(step, "_precomputed", False))]
+    if isinstance(found, Pipeline):
+        steps = [step for _, step in found.steps if isinstance(step, BaseEstimator)]
+        steps = steps if steps and _has_state(steps[-1]) else []
+    else:  # those that get no columns are not fitted
+        listed, places = getattr(found, "transformers_", ()), getattr(found, "_transformer_to_input_indices", {})
+        steps = [step for name, step, _ in listed if isinstance(step, BaseEstimator) and len(places[name])]
+    lacking = [step for step in steps if not is_fitted(step) or getattr(step, "_precomputed", False)]
     if lacking:
         raise ValueError(f"a fitted {type(found).__name__} has a {type(lacking[0]).__name__} that is not")
 
