@@ -174,6 +174,18 @@ def test_zones_and_none_do_not_mix():
     assert np.isfinite(DateParts().fit(aware).transform(gaps)).all()
 
 
+ZONES = ["Europe/Berlin", "Australia/Lord_Howe", "Asia/Kathmandu", "America/St_Johns", "Africa/Monrovia", "Pacific/Apia", "UTC"]
+
+
+@pytest.mark.parametrize("zone", ZONES)
+def test_clocks_of_zones_are_those_of_pandas(zone):
+    moments = np.datetime64("1890-01-01T00:00:01", "us") + RNG.integers(0, 150 * 365 * 86400, 20_000) * np.timedelta64(1, "s")
+    dates = pd.Series(moments).dt.tz_localize("UTC").dt.tz_convert(zone)
+    expected = dates.dt.tz_localize(None).to_numpy()
+    np.testing.assert_array_equal(read_dates(dates).shown, expected)
+    np.testing.assert_array_equal(read_dates(dates[:500].astype(str)).shown, expected[:500])
+
+
 def test_offsets_show_their_own_clock():
     found = read_dates(["2024-01-01 10:00+01:00", "2024-07-01 10:00+02:00"])
     np.testing.assert_array_equal(found.shown, np.array(["2024-01-01T10", "2024-07-01T10"], "M8[h]"))

@@ -17,17 +17,21 @@ from outmetric.foundation import Array, is_missing
 
 # A day, perhaps with a time, perhaps with an offset from UTC. Days and months in other orders are anybody's guess.
 ISO_DATE = re.compile(
-    r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])"
-    r"(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?: ?(?:Z|UTC|[+-]\d\d(?::?\d\d)?))?)?"
+    r"(\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01]))"
+    r"(?:([T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?) ?(Z|UTC|[+-]\d\d(?::?\d\d(?::\d\d)?)?)?)?"
 )
 OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)")
 # The zone of dates of which each says its own offset from UTC: no zone has these, so each shows its own clock.
 OFFSETS = "offsets"
 MOMENT = np.dtype("datetime64[us]")
+NOT_A_TIME = int(np.iinfo(np.int64).min)  # as NumPy has it
 EPOCH = datetime.datetime(1970, 1, 1)
 NOTHING, MICROSECOND = datetime.timedelta(0), datetime.timedelta(microseconds=1)
 # What Python's calendar reaches, a year less on either side, in seconds since 1970.
 EARLIEST, LATEST = -62_104_060_800, 253_370_764_800
+
+# Of an hour, in seconds; and 1973.
+QUARTER, QUARTERS_SINCE = 900.0, 94_694_400
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,45 +100,43 @@ def read_dates(column: Any) -> Dates:
 
 def _read_objects(values: list[Any]) -> Dates:
     """One by one."""
-    moments, clocks = np.full((2, len(values)), "NaT", dtype=MOMENT)
-    zones: dict[str | None, int] = {}
+    moments, clocks = [NOT_A_TIME] * len(values), [NOT_A_TIME] * len(values)
+    zones: dict[datetime.tzinfo | None, int] = {}
     for row, value in enumerate(values):
         if is_missing(value):
             continue
         date = _date(value)
         if date is None:
-            raise ValueError(
-                f"should hold dates, such as 2024-02-29 or 2024-02-29 12:30, but has {shown([value])} in row {row + 1}"
-            )
-        clock = date.replace(tzinfo=None)
-        clocks[row] = np.datetime64((clock - EPOCH) // MICROSECOND, "us")
-        moments[row] = clocks[row] - np.timedelta64((date.utcoffset() or NOTHING) // MICROSECOND, "us")
-        zones.setdefault(None if date.tzinfo is None else _name(date.tzinfo), row)
+            stray = f"{shown([value])} in row {row + 1}"
+            raise ValueError(f"should hold dates, such as 2024-02-29 or 2024-02-29 12:30, but has {stray}")
+        clocks[row] = moments[row] = (date.replace(tzinfo=None) - EPOCH) // MICROSECOND
+        if date.tzinfo is not None:
+            moments[row] -= (date.utcoffset() or NOTHING) // MICROSECOND
+        zones.setdefault(date.tzinfo, row)
     if None in zones and len(zones) > 1:
         rows = sorted(zones.values())[:2]
         which = f"{shown([values[rows[0]]])} in row {rows[0] + 1} and {shown([values[rows[1]]])} in row {rows[1] + 1}"
         raise ValueError(f"mixes dates with and without a time zone, {which}")
-    zone = next(iter(zones), None) if len(zones) < 2 else OFFSETS
-    return Dates(moments, clocks, zone)
+    names = {None if zone is None else _name(zone) for zone in zones}
+    zone = next(iter(names), None) if len(names) < 2 else OFFSETS
+    return Dates(np.array(moments, np.int64).view(MOMENT), np.array(clocks, np.int64).view(MOMENT), zone)
 
 
 def _date(value: Any) -> datetime.datetime | None:
     if isinstance(value, np.datetime64):
         value = value.astype(MOMENT).item()
     if isinstance(value, str):
-        text = value.strip()
+        match = ISO_DATE.fullmatch(value.strip())
+        if match is None:
+            return None
+        day, time, offset = match.groups("")
         try:
-            return datetime.datetime.fromisoformat(_offset_beside(text)) if ISO_DATE.fullmatch(text) else None
+            return datetime.datetime.fromisoformat(f"{day}{time}{offset.replace('UTC', 'Z')}")
         except ValueError:  # such as February 30
             return None
     if isinstance(value, datetime.datetime):
         return value
     return datetime.datetime(value.year, value.month, value.day) if isinstance(value, datetime.date) else None
-
-
-def _offset_beside(text: str) -> str:
-    """As Python reads it: "12:30 UTC" and "12:30 +01" become "12:30Z" and "12:30+01"."""
-    return re.sub(r"(:\S+) ?(?=[Z+-])", r"\1", text.replace("UTC", "Z"))
 
 
 def _zone_of_type(dtype: Any) -> Any:
@@ -170,10 +172,13 @@ def _on_the_clock(moments: Array, zone: datetime.tzinfo) -> Array:
     """What calendar and clock show in a zone at moments of UTC."""
     clocks = moments.copy()
     given = ~np.isnat(moments)
-    seconds, places = np.unique(np.floor(moments[given].astype(np.int64) / 1e6), return_inverse=True)
+    seconds = np.floor(moments[given].astype(np.int64) / 1e6)
+    # Since then clocks have been put forward and back at whole quarters of an hour only.
+    steps = np.where(seconds < QUARTERS_SINCE, seconds, np.floor(seconds / QUARTER) * QUARTER)
+    different, places = np.unique(steps, return_inverse=True)
     since = EPOCH.replace(tzinfo=datetime.UTC)
     dates = [
-        (since + datetime.timedelta(seconds=second)).astimezone(zone) for second in np.clip(seconds, EARLIEST, LATEST).tolist()
+        (since + datetime.timedelta(seconds=second)).astimezone(zone) for second in np.clip(different, EARLIEST, LATEST).tolist()
     ]
     offsets = np.array([(date.utcoffset() or NOTHING) // MICROSECOND for date in dates], dtype="timedelta64[us]")
     clocks[given] += offsets[places]
