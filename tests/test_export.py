@@ -298,7 +298,7 @@ def test_what_a_classifier_puts_out(waveform, grid):
     assert_same(run(to_onnx(last, X, outputs="both"), new)["coordinates"], last.transform(new))
     with pytest.raises(ValueError, match="outputs must be one of classes, coordinates, both, not 'votes'"):
         to_onnx(search, X, outputs="votes")
-    with pytest.raises(ValueError, match="outputs='both' is for MetricSearchCV and MetricClassifier; this is a KNeighbors"):
+    with pytest.raises(ValueError, match="outputs='both' is for MetricClassifier and MetricSearchCV; this is a KNeighbors"):
         to_onnx(within, X, outputs="both")
 
 

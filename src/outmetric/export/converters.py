@@ -202,7 +202,7 @@ def _options(model: Any, outputs: str) -> dict[int, dict[str, Any]]:
     if _votes(last):
         return {**options, id(last): {"outputs": outputs, "zipmap": False}}
     if outputs != "classes":
-        voting = " and ".join(estimator.__name__ for estimator, how in EXPORTED.items() if isinstance(how, ExportedVotes))
+        voting = " and ".join(sorted(estimator.__name__ for estimator, how in EXPORTED.items() if isinstance(how, ExportedVotes)))
         raise ValueError(f"outputs={outputs!r} is for {voting}; this is a {type(last).__name__}.")
     return {**options, id(last): {"zipmap": False}} if is_classifier(last) else options
 
