@@ -142,8 +142,8 @@ def test_classes_are_those_of_the_probabilities_also_in_ties(kind):
 def test_transform(folder, model, tmp_path):
     done("transform", folder / "cars.model", folder / "new.csv", "-o", tmp_path / "coordinates.parquet")
     found = pd.read_parquet(tmp_path / "coordinates.parquet")
-    new = pd.read_csv(folder / "new.csv", float_precision="round_trip")  # older pandas is off by a bit else
-    np.testing.assert_array_equal(found[["x1", "x2"]], model.transform(new))
+    # Not read by pandas, which in version 2 is off by the last bit of decimals.
+    np.testing.assert_array_equal(found[["x1", "x2"]], model.transform(cars()[:7]))
     records = json.loads(done("transform", folder / "cars.model", folder / "new.csv", "--json"))
     assert records == found.to_dict("records")
 
