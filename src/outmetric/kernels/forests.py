@@ -16,7 +16,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import scipy.sparse
 from scipy.sparse.linalg import LinearOperator
-from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+    RandomTreesEmbedding,
+)
 from sklearn.utils.multiclass import type_of_target
 
 from outmetric.foundation import Array, check_integer, n_points, storable, to_array
@@ -34,6 +40,7 @@ KINDS: Mapping[str, tuple[Any, Any]] = {
     "random": (RandomForestClassifier, RandomForestRegressor),
     "extra": (ExtraTreesClassifier, ExtraTreesRegressor),
 }
+FORESTS = (*KINDS["random"], *KINDS["extra"], RandomTreesEmbedding)
 
 
 @storable("Trees")
@@ -77,6 +84,8 @@ class Trees(ScalarKernel):
         if not len(self.roots) or self.roots[0] != 0 or not np.all(np.diff(self.roots) > 0) or self.roots[-1] >= n:
             raise ValueError("trees must begin one after the other, the first with the first node")
         check_integer("n_features", self.n_features)
+        if not isinstance(self.grown, Mapping):
+            raise ValueError(f"how trees were grown is a mapping, not {self.grown!r}")
         inner = np.flatnonzero(self.left != -1)
         if np.any(self.right[self.left == -1] != -1):
             raise ValueError("a leaf of a tree has a child")
@@ -110,9 +119,9 @@ class Trees(ScalarKernel):
     @classmethod
     def of(cls, forest: Any) -> Trees:
         """The trees of a fitted forest of scikit-learn."""
-        trees: list[Any] = [getattr(tree, "tree_", None) for tree in np.ravel(getattr(forest, "estimators_", []))]
-        if not trees or None in trees:
+        if not isinstance(forest, FORESTS) or not hasattr(forest, "estimators_"):
             raise ValueError(f"a forest kernel takes a fitted forest of scikit-learn, not {forest!r}.")
+        trees: list[Any] = [tree.tree_ for tree in forest.estimators_]
         counts = np.array([tree.node_count for tree in trees])
         roots = np.cumsum(counts) - counts
 
