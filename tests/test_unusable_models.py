@@ -38,6 +38,10 @@ def forget(step):
     without(*[name for name in vars(step) if name.endswith("_")])(step)
 
 
+def fall(step):
+    step.quantiles_ = -step.quantiles_
+
+
 def in_metric(name, change):
     return lambda model: object.__setattr__(model.metric_, name, change(getattr(model.metric_, name)))
 
@@ -52,6 +56,7 @@ UNUSABLE = {
     "classes in a square": ("search", in_state("classes_", np.zeros((3, 1))), "voters and classes do not fit together"),
     "other features": ("search", in_state("n_features_in_", 3), "do not have the same n_features_in_"),
     "no estimator": ("search", in_state("estimator", kernels.Scalar()), "an estimator that is a Scalar"),
+    "best of nothing": ("searches", on(1, lambda search: forget(search.best_estimator_)), "best estimator that is not fitted"),
     "no member": ("classifier", in_state("committee_", [1]), "a member that is a int"),
     "a committee of none": ("classifier", in_state("committee_", []), "."),
     "a metric that is none": ("model 2", in_state("metric_", kernels.Scalar()), "a metric that is a Scalar"),
@@ -65,6 +70,9 @@ UNUSABLE = {
         in_metric("kernel", lambda old: replace(old, outputs=1)),
         "2 outputs, and its kernel 1",
     ),
+    "quantiles that fall": ("columns", on(1, fall), "quantiles do not ascend"),
+    "points far away": ("neighbours", lambda model: in_state("_fit_X", model._fit_X - 1e308)(model), "distances are no numbers"),
+    "no steps": ("regression", lambda model: model.steps.clear(), "a Pipeline has no steps"),
     "too many neighbours": ("neighbours", in_state("n_neighbors", 10**6), "n_neighbors <= n_samples_fit"),
     "a step that is not fitted": ("regression", on(0, forget), "a fitted Pipeline has a StandardScaler that is not"),
     "a scale that is lost": ("regression", on(0, without("scale_")), "scale_"),

@@ -51,6 +51,7 @@ from outmetric.foundation import (
     check_number,
     check_same_features,
     exportable_votes,
+    is_fitted,
     sample_of,
     storable,
 )
@@ -85,6 +86,8 @@ def _check_stored(found: MetricClassifier, size: int) -> None:
     for member in found.committee_:
         if not isinstance(member, Member):
             raise ValueError(f"a committee has a member that is a {type(member).__name__}")
+        if not is_fitted(member.pipeline):
+            raise ValueError("a committee has a member that is not fitted")
         check_voters(member.voters, found.classes_)
         check_same_features(found, member.pipeline)
     check_same_features(found, found.best_estimator_)

@@ -34,6 +34,7 @@ from outmetric.foundation import (
     check_integer,
     check_same_features,
     exportable_votes,
+    is_fitted,
     sample_of,
     storable,
 )
@@ -59,6 +60,8 @@ def _check_stored(found: MetricSearchCV, size: int) -> None:
     if not isinstance(found.estimator, BaseEstimator):
         raise ValueError(f"a search has an estimator that is a {type(found.estimator).__name__}")
     if hasattr(found, "best_estimator_"):
+        if not is_fitted(found.best_estimator_):
+            raise ValueError("a search has a best estimator that is not fitted")
         check_voters(found.voters_, found.classes_)
         check_integer("n_neighbors_", found.n_neighbors_)
         check_same_features(found, found.best_estimator_)

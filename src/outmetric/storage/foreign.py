@@ -94,6 +94,8 @@ FEW = 4
 COLUMN, CALLED = 1500, 20_000
 # A vote by a metric that is an object may take so much for each row.
 PAIRWISE = 2**23
+# Beyond it, squares of distances are not representable.
+LARGEST = 1e150
 # Fitting neighbours takes so much whatever their number, and building their tree looks at each number so often.
 REFITTED, TREE = 400_000, 32
 # Routing of metadata, and callbacks.
@@ -165,11 +167,18 @@ def _check_by_columns(found: Any, size: int) -> None:
                 continue
             if values.shape[-1:] != (width,) or values.dtype.kind != "f":
                 raise ValueError(f"{type(found).__name__} claims {width} features, and its {name} is of others")
+            if name == "quantiles_" and np.isfinite(values).any(axis=0).tolist() != _ascending(values).tolist():
+                raise ValueError("quantiles do not ascend")
             vars(part)[name] = values[..., :FEW]
         for name in ("feature_names_in_", "_sklearn_output_config"):
             vars(part).pop(name, None)
         part.n_features_in_ = min(width, FEW)
     few.transform(np.ones((1, min(width, FEW))))
+
+
+def _ascending(values: Array) -> Array:
+    """Which columns hold finite numbers, none below the one before; a column of gaps has none."""
+    return np.asarray(np.isfinite(values).all(axis=0) & (np.diff(values, axis=0) >= 0).all(axis=0))
 
 
 def _check_function(found: FunctionTransformer, size: int) -> None:
@@ -188,6 +197,8 @@ def _check_composition(found: Any, size: int) -> None:
     strange = [step for step, _ in _parts(found) if not (step is None or isinstance(step, BaseEstimator) or step in words)]
     if strange:
         raise ValueError(f"a {type(found).__name__} has a step that is a {type(strange[0]).__name__}")
+    if isinstance(found, Pipeline) and not found.steps:
+        raise ValueError("a Pipeline has no steps")
     if sum(1 for _ in islice(_steps(found), STEPS + 1)) > STEPS:
         raise ValueError(f"a {type(found).__name__} has more than {STEPS} steps")
     widening = _widening(found)
@@ -332,6 +343,8 @@ def _fit_again(voters: Any, state: dict[str, Any], charge: Charge) -> None:
     of_numbers = isinstance(points, np.ndarray) or scipy.sparse.issparse(points)
     if not of_numbers:
         raise ValueError(f"neighbours cannot be fitted to a {type(points).__name__}")
+    if np.abs(getattr(points, "data" if hasattr(points, "nnz") else "real")).max(initial=0) > LARGEST:
+        raise ValueError("neighbours have points whose distances are no numbers")
     charge(16 * n_numbers(points), REFITTED + TREE * n_numbers(points))
     if isinstance(voters.metric, Metric) and _pairwise_work(voters.metric, points) > PAIRWISE:
         raise ValueError("it takes far more work than a file of its size should")

@@ -107,9 +107,11 @@ def pipeline_row(found: Pipeline, size: int) -> Any:
         return None
     rows = [sample_of(step, size) for step in steps]
     place = next((place for place, step in enumerate(steps) if not _is_transparent(step)), 0)
-    if not rows or any(_is_particular(step) for step in steps[place + 1 :]) or rows[place].shape != rows[0].shape:
+    if not rows or any(_is_particular(step) for step in steps[place + 1 :]):
         return None
-    return rows[place]
+    if rows[place].shape == rows[0].shape:
+        return rows[place]
+    return None if _is_particular(steps[place]) else rows[0]
 
 
 def stretches(found: Pipeline, size: int) -> list[Any]:
