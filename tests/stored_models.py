@@ -10,6 +10,7 @@ import scipy.sparse
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_iris
 from sklearn.decomposition import PCA
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_selection import VarianceThreshold
 from sklearn.gaussian_process import kernels as gaussian
 from sklearn.impute import MissingIndicator, SimpleImputer
@@ -70,6 +71,12 @@ def table() -> pd.DataFrame:
     frame = pd.DataFrame(X.copy(), columns=["length", "width", "petal length", "petal width"])
     frame["colour"] = np.where(X[:, 1] > 3, "blue", "white").astype(object)
     frame.loc[3, "length"] = np.nan
+    return frame
+
+
+def dated() -> pd.DataFrame:
+    frame = table()
+    frame["day"] = pd.date_range("2020-01-01", periods=len(frame), freq="17D")
     return frame
 
 
@@ -172,6 +179,24 @@ MODELS: dict[str, tuple[Any, Any]] = {
         ),
         X,
     ),
+    "input metric": (lambda: LearnedKernelMetric(kernel="exponential", input_metric="full").fit(X, y), X),
+    "forest": (
+        lambda: LearnedKernelMetric(kernel=kernels.Forest(n_estimators=3) + kernels.Scalar("rbf") * kernels.Scalar("linear")).fit(
+            X, y
+        ),
+        X,
+    ),
+    "forest of one's own": (
+        lambda: LearnedKernelMetric(kernel=kernels.Forest(RandomForestClassifier(3, random_state=0).fit(X, y))).fit(X, y),
+        X,
+    ),
+    "kernels of columns": (
+        lambda: LearnedKernelMetric(kernel=kernels.Columns({("length", "width"): "rbf", "colour": kernels.Spectrum(2)})).fit(
+            table().fillna(1.0), y
+        ),
+        table().fillna(1.0),
+    ),
+    "dates": (lambda: classifier(dated()), dated()),
     "classifier": (lambda: classifier(X), X),
     "classifier of a table": (lambda: classifier(table()), table()),
     "table model": (table_model, table()),

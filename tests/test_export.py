@@ -623,7 +623,7 @@ def test_errors(waveform):
     with pytest.raises(NotFittedError, match="refit=False"):
         to_onnx(MetricSearchCV(LMNN(), {}, refit=False, cv=2).fit(X, y), X)
     by_function = LearnedKernelMetric(kernel=lambda x, z: float(x @ z)).fit(X, y)
-    with pytest.raises(ValueError, match="given by a Python function cannot become an ONNX graph; use one of rbf, laplacian"):
+    with pytest.raises(ValueError, match="by a Python function cannot become an ONNX graph; use one of rbf, exponential"):
         to_onnx(by_function, X)
     precomputed = LearnedKernelMetric(kernel="precomputed").fit(X @ X.T, y)
     with pytest.raises(ValueError, match="given by its values cannot become an ONNX graph"):

@@ -201,11 +201,10 @@ def test_a_toy_worked_by_hand():
 def test_an_iteration_that_goes_nowhere_ends():
     """A weight that makes the system as ill-conditioned as double precision allows: no thousand rounds of noise."""
     X, y = make_blobs(1100, 6, centers=3, cluster_std=4, random_state=0)
-    for model, settings in (
-        (FixedKernelMetric, {"kernel": "poly", "regression_weight": 1e4}),
-        (LearnedKernelMetric, {"kernel": "linear", "regression_weight": 1e4}),
-    ):
-        with pytest.warns(ConvergenceWarning):
-            fitted = model(solver="cg", **settings).fit(X, y)
-        assert fitted.status_ in (Status.STALLED, Status.ILL_CONDITIONED)
-        assert fitted.n_iter_ < 200
+    with pytest.warns(ConvergenceWarning):
+        fitted = FixedKernelMetric(solver="cg", kernel="poly", regression_weight=1e4).fit(X, y)
+    assert fitted.status_ in (Status.STALLED, Status.ILL_CONDITIONED)
+    assert fitted.n_iter_ < 200
+    # What a linear kernel cannot see of the targets weighs more, by its round-off, than what it can.
+    with pytest.raises(ValueError, match=r"energy of the map.*round-off"):
+        LearnedKernelMetric(solver="cg", kernel="linear", regression_weight=1e4).fit(X, y)

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import KFold, ParameterGrid, RepeatedStratifiedKFold, train_test_split
+from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import QuantileTransformer, StandardScaler
 from sklearn.utils import _safe_indexing, check_random_state
@@ -33,7 +33,7 @@ from outmetric.choosing.committee import (
     novelty_rows,
 )
 from outmetric.choosing.prediction import BestMapMixin, committee_facts, unnamed_rows
-from outmetric.choosing.scoring import Scoring
+from outmetric.choosing.scoring import FEW_SAMPLES, Scoring, fewer_rows, some_rows, stratified_folds
 from outmetric.choosing.votes import ClassVote, check_voters, score_function, smoothed_votes_to_onnx
 from outmetric.columns import FeatureWeights, table_encoder
 from outmetric.estimators import (
@@ -73,8 +73,6 @@ DECIDES, TOLD, NEIGHBOURS = "neg_log_loss", "accuracy", (1, 3, 5, 9, 15, 25)
 REFINED = 4
 # More samples than this are not searched on.
 SEARCHED_SAMPLES = 1000
-# Below this many samples the folds are drawn twice: choices by few validation points are noisy.
-FEW_SAMPLES = 250
 # With a time budget: on how many rows settings are compared if all of them would take too long, beginning with FEW_SAMPLES, which
 # tells the pace; which share of the budget comparing one preparation may take; and which is kept for what follows at most.
 FEWER_SAMPLES, PREPARATION_SHARE, KEPT_SHARE = (700, 500, 350), 1 / 8, 0.5
@@ -185,12 +183,12 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, BestMap
             check_number("time_budget", self.time_budget, positive=True)
         X, labels = self._check_training(X, y)
         rng = check_random_state(self.random_state)
-        some = _some_rows(labels, SEARCHED_SAMPLES, rng)
+        some = some_rows(labels, SEARCHED_SAMPLES, rng)
         found: list[Candidate] = []
         self._pace: Pace | None = None
         self.left_out_: list[str] = []
         try:
-            folds = _folds(labels[some], rng)
+            folds = stratified_folds(labels[some], rng)
             seed = int(rng.randint(2**31))  # what the maps draw must come from random_state, too
             self._choose(found, table_encoder(X), _safe_indexing(X, some), labels[some], folds, seed, budget, len(labels))
         finally:
@@ -301,13 +299,13 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, BestMap
 
         if budget.limited and len(labels) > FEW_SAMPLES:
             everything = X, labels, folds
-            X, labels, folds = _fewer(*everything, FEW_SAMPLES, seed)
+            X, labels, folds = fewer_rows(*everything, FEW_SAMPLES, seed)
             once = search(first, preparations[0], coarse)
             tasks = len(folds) * len(COARSE["bandwidth"])
             share = PREPARATION_SHARE * budget.keeping(self._kept(budget, n_samples)).left
             sizes = [size for size in (len(everything[1]), *FEWER_SAMPLES) if FEW_SAMPLES < size <= len(everything[1])]
             size = next((size for size in sizes if self._pace and tasks * self._pace.exact(0.8 * size) <= share), FEW_SAMPLES)
-            X, labels, folds = everything if size == len(everything[1]) else _fewer(*everything, size, seed)
+            X, labels, folds = everything if size == len(everything[1]) else fewer_rows(*everything, size, seed)
             if size < len(everything[1]):
                 self.left_out_.append(f"settings were compared on {size} rows instead of {len(everything[1])}")
             if size == FEW_SAMPLES:
@@ -422,17 +420,6 @@ class MetricClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, BestMap
         return [candidate for candidate in found if np.isfinite(candidate.score)], not skipped
 
 
-def _folds(labels: Array, rng: np.random.RandomState) -> list[tuple[Array, Array]]:
-    """Five stratified folds (fewer for small classes), drawn twice if samples are few."""
-    smallest = int(np.bincount(labels).min())
-    indices = np.zeros(len(labels))
-    if smallest < 2:
-        return list(KFold(min(5, len(labels)), shuffle=True, random_state=rng).split(indices))
-    repeats = 2 if len(labels) < FEW_SAMPLES else 1
-    splitter = RepeatedStratifiedKFold(n_splits=min(5, smallest), n_repeats=repeats, random_state=rng)
-    return list(splitter.split(indices, labels))
-
-
 def _component_counts(n_classes: int) -> list[int | None]:
     return [None] if n_classes <= 3 else [None, max(2, n_classes // 2)]
 
@@ -446,23 +433,3 @@ def _left_out(outcomes: list[str], what: str) -> list[str]:
 
 def _committee_size(n_samples: int) -> int:
     return COMMITTEE if n_samples <= MANY_SAMPLES else LARGE_COMMITTEE
-
-
-def _fewer(
-    X: Any, labels: Array, folds: list[tuple[Array, Array]], size: int, seed: int
-) -> tuple[Any, Array, list[tuple[Array, Array]]]:
-    """Some of the rows, and folds of these; drawn without touching the numbers from which everything else is drawn."""
-    rng = np.random.RandomState(seed)
-    rows = _some_rows(labels, size, rng)
-    return _safe_indexing(X, rows), labels[rows], _folds(labels[rows], rng)
-
-
-def _some_rows(labels: Array, most: int, rng: np.random.RandomState) -> Array:
-    """All rows, or a stratified random choice of so many."""
-    rows = np.arange(len(labels))
-    if len(rows) <= most:
-        return rows
-    try:
-        return np.sort(train_test_split(rows, train_size=most, stratify=labels, random_state=rng)[0])
-    except ValueError:  # a class with one member cannot be stratified
-        return np.sort(rng.permutation(rows)[:most])

@@ -41,7 +41,10 @@ def _check_stored(found: Any, size: int) -> None:
 
 def _sample(found: Any, size: int) -> Any:
     metric = getattr(found, "metric_", None)
-    return sample_of(metric, size) if isinstance(metric, OutputMetric) else row_of_numbers(found, size)
+    if not isinstance(metric, OutputMetric):
+        return row_of_numbers(found, size)
+    # Rows of a table come as one, and not as the records that its kernel works on.
+    return None if metric.kernel.takes == "table" else sample_of(metric, size)
 
 
 @storable(check=_check_stored, sample=_sample)

@@ -79,7 +79,7 @@ def _check_stored(found: OutputMetric, size: int) -> None:
     if not all(np.abs(part).max(initial=0) < LARGEST for part in (found.coefficients, found.metric_factor, found.offset)):
         raise ValueError("a map has coefficients that no data explain")
     takes, shape = found.kernel.takes, found.points.shape
-    if takes != "objects" and (len(shape) != 2 or (shape[1] == 0) != (takes == "kernel values")):
+    if takes not in ("objects", "table") and (len(shape) != 2 or (shape[1] == 0) != (takes == "kernel values")):
         raise ValueError(f"a map has points of shape {shape}, and its kernel takes {takes}")
 
 

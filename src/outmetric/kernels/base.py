@@ -29,18 +29,8 @@ Takes = Literal["kernel values", "row numbers", "table", "arrays", "sparse", "ob
 InputMetricKind = Literal["diagonal", "full"]
 
 
-@storable(is_kernel=True)
-class ScalarKernel(ABC):
-    """A scalar kernel k(x, x').
-
-    A new one writes ``takes``, ``name`` and ``values``, and ``make`` if people may ask for it by name. What depends on the training
-    points is fixed by ``resolve``. Everything else has a default.
-    """
-
-    # What kernel_params may hold; None: `make` knows.
-    parameters: ClassVar[tuple[str, ...] | None] = None
-    # Whether values between a sample and itself are symmetric by construction; what users give is checked.
-    symmetric: ClassVar[bool] = True
+class KernelFacts(ABC):
+    """What a scalar kernel says of itself."""
 
     @property
     @abstractmethod
@@ -51,15 +41,6 @@ class ScalarKernel(ABC):
     @abstractmethod
     def name(self) -> str:
         """For people."""
-
-    @abstractmethod
-    def values(self, X: Any, Z: Any) -> Array:
-        """Kernel values between two samples, (n, p)."""
-
-    @classmethod
-    def make(cls, bandwidth: float | str, params: Mapping[str, Any]) -> Self:
-        """The kernel that an estimator's ``bandwidth`` and ``kernel_params`` describe."""
-        return cls(**params)
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -85,17 +66,50 @@ class ScalarKernel(ABC):
         """Whether it has an attribute ``bandwidth`` that counts."""
         return False
 
+    @property
+    def input_metrics(self) -> tuple[InputMetricKind, ...]:
+        """Which metrics of the input space can be learned from its gradients; none if it has no gradients."""
+        return ()
+
+    @property
+    def given_by(self) -> str:
+        """How it is given, for messages."""
+        return "a Python function"
+
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        return f"kernel {self.name!r}"
+
+
+@storable(is_kernel=True)
+class ScalarKernel(KernelFacts):
+    """A scalar kernel k(x, x').
+
+    A new one writes ``takes``, ``name`` and ``values``, and ``make`` if people may ask for it by name. What depends on the training
+    points is fixed by ``resolve``. Everything else has a default.
+    """
+
+    # What kernel_params may hold; None: `make` knows.
+    parameters: ClassVar[tuple[str, ...] | None] = None
+    # Whether values between a sample and itself are symmetric by construction; what users give is checked.
+    symmetric: ClassVar[bool] = True
+
+    @abstractmethod
+    def values(self, X: Any, Z: Any) -> Array:
+        """Kernel values between two samples, (n, p)."""
+
+    @classmethod
+    def make(cls, bandwidth: float | str, params: Mapping[str, Any]) -> Self:
+        """The kernel that an estimator's ``bandwidth`` and ``kernel_params`` describe."""
+        return cls(**params)
+
     def resolve(self, X: Any, rng: np.random.Generator, y: Any = None) -> ScalarKernel:
         """The same kernel with everything that depends on the training points, or is learned from them, fixed.
 
         ``y`` are their labels or real targets, of shape (n,) or (n, q), for kernels that are ``supervised``.
         """
         return self
-
-    @property
-    def input_metrics(self) -> tuple[InputMetricKind, ...]:
-        """Which metrics of the input space can be learned from its gradients; none if it has no gradients."""
-        return ()
 
     def gradients(self, X: Any, Z: Any, coefficients: Array) -> Array:
         """The Jacobian at each x of f(x) = sum_j k(x, z_j) c_j, as an array of shape (n, m, d); C has the shape (p, m)."""
@@ -179,16 +193,6 @@ class ScalarKernel(ABC):
 
     def __rmul__(self, other: Any) -> ScalarKernel:
         return _combined("*", other, self)
-
-    @property
-    def given_by(self) -> str:
-        """How it is given, for messages."""
-        return "a Python function"
-
-    @property
-    def title(self) -> str:
-        """What messages call it."""
-        return f"kernel {self.name!r}"
 
 
 class NamedKernel(ScalarKernel):
