@@ -142,7 +142,7 @@ def test_the_accuracy_is_told_beside_the_log_likelihood():
     X, y = overlapping(100)
     model = MetricClassifier(random_state=0).fit(X, y)
     best = model.committee_[0].candidate
-    folds = classifier._folds(y, np.random.RandomState(0))
+    folds = classifier.stratified_folds(y, np.random.RandomState(0))
     right = [
         np.mean(_voted(clone(best.pipeline).set_params(**best.params), X, y, *fold, best.n_neighbors) == y[fold[1]])
         for fold in folds
