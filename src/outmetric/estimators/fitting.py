@@ -391,8 +391,8 @@ def scaled_model(settings: Settings, solver: Solver) -> Model:
         energy = solver.identity_energy(len(squares))
         assert energy is not None  # the kernel is separable
         trace = float(np.trace(energy))
-        if not trace > solver.energy_round_off:
-            raise IllConditionedError(f"the energy of the map is {trace:.3g}, which round-off may have made")
+        if not trace > 0:
+            raise IllConditionedError(f"the energy of the map is {trace:.3g}, which should be positive")
         return trace
 
     return settings.model.scaled(settings.penalties, settings.regression_weight, squares, identity_energy)

@@ -124,11 +124,6 @@ class Solver(ABC):
         """
 
     @property
-    def energy_round_off(self) -> float:
-        """The size of tr(C'K C) that may be round-off of residuals which the kernel cannot see."""
-        return 0.0
-
-    @property
     def is_blind(self) -> bool:
         """Whether the kernel sees no more of the targets than round-off."""
         return bool(self.visibility <= BLIND)
@@ -175,12 +170,6 @@ class SampleSolver(Solver):
     @property
     def initial_scatter(self) -> Array:
         return self.coupling.regression_weight * self.squares
-
-    @property
-    def energy_round_off(self) -> float:
-        # C is at most about lambda Y, and the round-off of so large a sum mostly cancels.
-        size = self.gram.trace() * float(np.sum((self.coupling.regression_weight * self.targets) ** 2))
-        return float(np.nan_to_num(0.01 * np.finfo(np.float64).eps * size))
 
     @cached_property
     def visibility(self) -> float:
