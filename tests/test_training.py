@@ -209,9 +209,8 @@ def test_an_iteration_that_goes_nowhere_ends():
     assert fitted.n_iter_ < 200
     # What a linear kernel cannot see of the targets weighs more, by its round-off, than what it can; the sign of that decides
     # whether it is refused or told.
-    with pytest.warns(ConvergenceWarning):
-        warnings.warn("told", ConvergenceWarning, stacklevel=1)
-        with contextlib.suppress(ValueError):
-            fitted = LearnedKernelMetric(solver="cg", kernel="linear", regression_weight=1e4).fit(X, y)
+    with warnings.catch_warnings(), contextlib.suppress(ValueError):
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fitted = LearnedKernelMetric(solver="cg", kernel="linear", regression_weight=1e4).fit(X, y)
     assert fitted.status_ in (Status.STALLED, Status.ILL_CONDITIONED)
     assert fitted.n_iter_ < 200
