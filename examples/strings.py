@@ -86,7 +86,7 @@ def draw(fitted, y_train, y_test, path):
         model = search.best_estimator_
         if name == BASELINE:
             model, X_train, X_test = model[-1], model[:-1].transform(X_train), model[:-1].transform(X_test)
-        plots.output_map(model, X_test, y_test, X_train=X_train, y_train=y_train, legend=name == SHOWN, ax=ax)
+        plots.output_map(model, X_test, y_test, X_train=X_train, y_train=y_train, ax=ax)
         ax.set_title(f"{name}: {search.score(fitted[name][2], y_test):.1%}")
     figure.savefig(path, dpi=110)
     plots.close(figure)

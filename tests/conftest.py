@@ -2,13 +2,15 @@
 
 import pytest
 
-from outmetric.choosing import classifier
+from outmetric.automatic import screening
+
+FEW = {"SCALINGS": ("standard",), "KERNELS": ("rbf",), "FORESTS": (), "POWERS": (), "TRACKS": 0, "READ_BY_NEIGHBOURS": 1}
 
 
 @pytest.fixture(scope="module")
 def one_preparation():
-    """`MetricClassifier` tries one preparation of the data only: fast, and the same on machines of any speed."""
+    """`MetricClassifier` and `MetricRegressor` try one kernel and one scaling only: fast, and the same on machines of any speed."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in {"SCALINGS": ("standard",), "KERNELS": ("rbf",), "POWERS": (0.0,), "REFINED": 0}.items():
-            patch.setattr(classifier, name, value)
+        for name, value in FEW.items():
+            patch.setattr(screening, name, value)
         yield

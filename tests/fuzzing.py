@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -29,6 +30,8 @@ from outmetric.storage import ModelFileError
 
 # What a case may take: seconds of the processor, and bytes beside a share for each byte of the file.
 SECONDS, BYTES, BYTES_EACH = 2.0, 2**26, 64
+# Rows that are made up have so many columns at most.
+WIDEST = 2**19
 
 
 def right_rows(model: Any, sound: Sound) -> Any:
@@ -36,10 +39,10 @@ def right_rows(model: Any, sound: Sound) -> Any:
     if type(model).__name__ == "TableModel":
         kinds = model.columns.kinds_by_name
         known = sound.data if isinstance(sound.data, pd.DataFrame) else table()
-        usual = {"number": 1.0, "category": "blue"}
+        usual = {"number": 1.0, "category": "blue", "date": np.datetime64("2020-01-01", "s")}
         return pd.DataFrame({name: known[name][:2] if name in known else [usual[kind]] * 2 for name, kind in kinds.items()})
     data = sound.data[:2]
-    if getattr(getattr(model, "kernel", None), "takes", None) == "kernel values":
+    if hasattr(model, "coefficients") and model.kernel.takes == "kernel values":
         return np.ones((2, len(model.coefficients)))
     if hasattr(model, "metric_factor"):
         width = getattr(model, "points", model.metric_factor).shape[1:]
@@ -49,15 +52,20 @@ def right_rows(model: Any, sound: Sound) -> Any:
         width = next((step.n_features_in_ for _, step in model.steps if hasattr(step, "n_features_in_")), None)
     names = getattr(model, "feature_names_in_", None)
     if type(model) is not type(sound.model):  # a part of it
-        return _rows_of(model, width)
+        return _rows_of(model, width, data if isinstance(data, pd.DataFrame) else table().fillna(1.0)[:2])
     if isinstance(data, pd.DataFrame) and names is not None and width == data.shape[1]:
         return data.set_axis(list(names), axis=1)
     if width is not None and data.ndim == 2 and width != data.shape[1]:
-        return np.ones((2, width))
+        return _ones(width)
     return data
 
 
-def _rows_of(model: Any, width: Any) -> Any:
+def _ones(width: int) -> Any:
+    """None if they would take more room than the file: whoever asks such a model brings them himself."""
+    return np.ones((2, width)) if width <= WIDEST else None
+
+
+def _rows_of(model: Any, width: Any, frame: Any) -> Any:
     first = model
     while hasattr(first, "steps") and first.steps:
         first = first.steps[0][1]
@@ -70,8 +78,8 @@ def _rows_of(model: Any, width: Any) -> Any:
         takes = first.metric_.kernel.takes
         return points[:2] if takes != "kernel values" else np.ones((2, len(points)))
     if type(first).__name__ == "ColumnTransformer":
-        return table().fillna(1.0)[:2]
-    return None if width is None else np.ones((2, width))
+        return frame
+    return None if width is None else _ones(width)
 
 
 def outputs(model: Any, rows: Any) -> list[Any]:
@@ -81,12 +89,17 @@ def outputs(model: Any, rows: Any) -> list[Any]:
     names = ["transform", "predict", "predict_proba"]
     if type(model).__name__ == "TableModel" and not model.columns.classes:
         names.remove("predict_proba")  # it has none of real targets, and says so
+    if getattr(model, "novelty_", None) is not None or getattr(model, "knows_novelty", False):
+        names.append("novelty")
     return [getattr(model, name)(rows) for name in names if hasattr(model, name)]
 
 
 def is_unfitted(model: Any) -> bool:
-    """Whether it says so itself, or ends in a step that would not know."""
-    if hasattr(model, "steps") and not any(name.endswith("_") for name in vars(model.steps[-1][1])):
+    """Whether it says so itself, or ends in a step that would not know, or in a search that was interrupted."""
+    last = model.steps[-1][1] if hasattr(model, "steps") else model
+    if hasattr(model, "steps") and not any(name.endswith("_") for name in vars(last)):
+        return True
+    if hasattr(last, "cv_results_") and not hasattr(last, "best_estimator_"):
         return True
     try:
         check_is_fitted(model)
@@ -160,7 +173,8 @@ def _resident(*, reset: bool = False) -> int:
 
 # The long run.
 
-CHUNK, PATIENCE = 500, 60
+# Seconds of the processor in which a case must end, and seconds on a machine that does much else.
+CHUNK, PATIENCE, LONG_PATIENCE = 500, 60, 1800
 
 
 def _chunk(name: str, start: int, stop: int, folder: Path) -> None:
@@ -194,17 +208,26 @@ def run(n_cases: int, folder: Path, names: list[str], first: int = 0) -> Counter
     return counts
 
 
+def _worked(process: int) -> float:
+    """Seconds of the processor that it took; 0 where the system does not tell, or once it has ended."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def _watch(name: str, start: int, stop: int, folder: Path, counts: Counter[str], findings: Any) -> None:
     told = folder / "told"
     while start < stop:
         told.write_text("")
         worker = subprocess.Popen([sys.executable, __file__, "--chunk", name, str(start), str(stop), str(folder)])
-        size, since = -1, time.monotonic()
+        size, since = -1, np.zeros(2)
         while worker.poll() is None:
             time.sleep(0.2)
-            now = told.stat().st_size
-            size, since = (now, time.monotonic()) if now != size else (size, since)
-            if time.monotonic() - since > PATIENCE:
+            told_of, now = told.stat().st_size, np.array([_worked(worker.pid), time.monotonic()])
+            size, since = (told_of, now) if told_of != size else (size, since)
+            if (now - since > [PATIENCE, LONG_PATIENCE]).any():
                 worker.kill()
                 worker.wait()
         lines = told.read_text().splitlines()

@@ -5,6 +5,9 @@ Samples are rows: ``C`` and ``Y`` are the transposes of the paper's. ``blocks[i,
 
 from __future__ import annotations
 
+import itertools
+import math
+
 import numpy as np
 import scipy.linalg
 import scipy.optimize
@@ -364,3 +367,23 @@ def itml_by_cvxpy(differences, signs, bounds, prior, gamma):
     problem = cvxpy.Problem(cvxpy.Minimize(objective), [cvxpy.multiply(signs, distances - relaxed) <= 0])
     problem.solve(solver="CLARABEL")
     return A.value, problem.value
+
+
+def contributions_along_segment(coordinates, x, other, nodes=4000, step=1e-6):
+    """Of each feature to |g(x) - g(x')|^2: the midpoint rule on the segment, with finite differences for gradients."""
+    difference = coordinates(x[None])[0] - coordinates(other[None])[0]
+    rows = other + (np.arange(nodes)[:, None] + 0.5) / nodes * (x - other)
+    slopes = [(coordinates(rows + step * e) - coordinates(rows - step * e)) / (2 * step) for e in np.eye(len(x))]
+    return np.array([(x - other)[f] * difference @ slopes[f].mean(axis=0) for f in range(len(x))])
+
+
+def shapley_values(value, n_players):
+    """By their definition, from the value of each set of players."""
+    players, found = range(n_players), np.zeros(n_players)
+    for player in players:
+        rest = [one for one in players if one != player]
+        for size in range(n_players):
+            weight = math.factorial(size) * math.factorial(n_players - size - 1) / math.factorial(n_players)
+            for others in itertools.combinations(rest, size):
+                found[player] += weight * (value({*others, player}) - value({*others}))
+    return found

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 import scipy.sparse
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_iris
@@ -39,9 +40,19 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricClassifier, MetricSearchCV, kernels, tables
+from outmetric import (
+    FixedKernelMetric,
+    LearnedKernelMetric,
+    MetricClassifier,
+    MetricMap,
+    MetricRegressor,
+    MetricSearchCV,
+    kernels,
+    tables,
+)
+from outmetric.automatic import members, screening
 from outmetric.baselines import ITML, LMNN, KernelITML, KernelLMNN
-from outmetric.columns import check_columns
+from outmetric.columns import FeatureWeights, check_columns
 
 ROWS = np.arange(0, 150, 6)
 X, y = (part[ROWS] for part in load_iris(return_X_y=True))
@@ -87,6 +98,31 @@ def classifier(data: Any) -> MetricClassifier:
     return model
 
 
+def committee(kind: Any, data: Any, targets: Any, **settings: Any) -> Any:
+    """A few members of different kinds, small forests among them."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"KERNELS": ("rbf",), "SCALINGS": ("quantile",), "FOLD_TREES": 3, "ROUNDS": 1, "FEW_SAMPLES": 0}.items():
+            patch.setattr(screening, name, value)
+        patch.setattr(members, "TREES", 2)
+        patch.setattr(kind, "_weights", lambda self, goal, predictions, rng: np.full(len(predictions), 1 / len(predictions)))
+        model = kind(random_state=0, **settings).fit(data, targets)
+    different = {
+        (member.voters is None, "scale" in member.pipeline.named_steps, "input_metric" in member.candidate.description): member
+        for member in model.committee_
+    }
+    assert {voters for voters, *_ in different} == {scaled for _, scaled, _ in different} == {True, False}
+    model.committee_ = list(different.values())
+    model.candidates_ = model.candidates_[:4]
+    return model
+
+
+def rare_classifier() -> MetricClassifier:
+    """Names another class than the most probable."""
+    model = committee(MetricClassifier, X, np.where(y == 1, "rare", "usual"), scoring="balanced_accuracy")
+    model.class_offsets_ = np.array([0.5, 0.0])
+    return model
+
+
 def table_model() -> Any:
     frame = table().assign(kind=NAMES)
     return tables.fit_table(frame, check_columns(frame, "kind"), kind="learned").model
@@ -96,6 +132,11 @@ def real_table_model() -> Any:
     """Without categories, so that their encoder gets no columns."""
     frame = table().drop(columns="colour")
     return tables.fit_table(frame, check_columns(frame, "petal width"), kind="learned").model
+
+
+def dated_table_model() -> Any:
+    frame = dated().assign(kind=NAMES)
+    return tables.fit_table(frame, check_columns(frame, "kind"), kind="learned").model
 
 
 def searched(splitter: Any) -> MetricSearchCV:
@@ -170,6 +211,10 @@ MODELS: dict[str, tuple[Any, Any]] = {
         ).fit(X, y),
         X,
     ),
+    "search of real targets": (
+        lambda: MetricSearchCV(LearnedKernelMetric(), {"bandwidth": [1.0]}, n_neighbors=1).fit(X, X[:, 3]),
+        X,
+    ),
     "splitters": (
         lambda: searched(StratifiedGroupKFold(2)).set_params(
             param_grid=[
@@ -199,6 +244,13 @@ MODELS: dict[str, tuple[Any, Any]] = {
     "dates": (lambda: classifier(dated()), dated()),
     "classifier": (lambda: classifier(X), X),
     "classifier of a table": (lambda: classifier(table()), table()),
+    "classifier with forests": (rare_classifier, X),
+    "regressor": (lambda: committee(MetricRegressor, table(), X[:, 3]), table()),
+    "regressor of several targets": (lambda: committee(MetricRegressor, X, X[:, 2:]), X),
+    "map": (lambda: MetricMap(LearnedKernelMetric(), layout="t-SNE", random_state=0).fit(X, NAMES), X),
+    "map of two classes": (lambda: MetricMap(LearnedKernelMetric(), random_state=0).fit(X, y > 0), X),
+    "feature weights": (lambda: learned(FeatureWeights(0.5)), X),  # which classifiers of version 0.1 have
     "table model": (table_model, table()),
     "real table model": (real_table_model, table().drop(columns="colour")),
+    "dated table model": (dated_table_model, dated()),
 }

@@ -6,8 +6,9 @@ import numpy as np
 import pandas
 import polars
 import pytest
+from conftest import FEW
 from sklearn.base import clone
-from sklearn.datasets import load_iris, load_wine
+from sklearn.datasets import load_iris, load_wine, make_classification
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
@@ -15,18 +16,18 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from outmetric import LearnedKernelMetric, MetricClassifier, MetricSearchCV
-from outmetric.choosing import classifier, committee
+from outmetric.automatic import base, landmarks, screening
 from outmetric.columns.weights import FeatureWeights
 
 QUICK = {"random_state": 0}  # with one preparation only, see `one_preparation`
-EVERYTHING = {name: getattr(classifier, name) for name in ("SCALINGS", "KERNELS", "POWERS", "REFINED")}
+EVERYTHING = {name: getattr(screening, name) for name in FEW}
 pytestmark = pytest.mark.usefixtures("one_preparation")
 
 
 @pytest.fixture
 def all_preparations(monkeypatch):
     for name, value in EVERYTHING.items():
-        monkeypatch.setattr(classifier, name, value)
+        monkeypatch.setattr(screening, name, value)
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +35,13 @@ def wine():
     X, y = load_wine(return_X_y=True, as_frame=True)
     order = np.random.default_rng(0).permutation(len(y))
     return X.iloc[order[:90]], y.iloc[order[:90]], X.iloc[order[90:]], y.iloc[order[90:]]
+
+
+@pytest.fixture(scope="module")
+def noisy(one_preparation):
+    """Of classes that overlap, so that several candidates have a say."""
+    X, y = make_classification(260, 6, n_informative=3, n_classes=3, flip_y=0.3, random_state=0)
+    return MetricClassifier(**QUICK).fit(X, y)
 
 
 @pytest.fixture(scope="module")
@@ -78,28 +86,68 @@ def test_the_whole_search_on_a_small_table(wine):
     model = MetricClassifier(random_state=0).fit(X, y)
     euclidean = KNeighborsClassifier().fit(X, y).score(X_new, y_new)
     assert model.score(X_new, y_new) > euclidean + 0.1
-    assert len({candidate.preparation for candidate in model.candidates_}) == 24
-    assert len(model.committee_) == 25
     scores = [candidate.score for candidate in model.candidates_]
     assert scores == sorted(scores, reverse=True)
-    assert model.best_score_ == scores[0] == model.committee_[0].candidate.score
-    descriptions = [str(member.candidate.description) for member in model.committee_]
-    assert len(set(descriptions)) == 25
-    assert {"fixed", "learned"} == {candidate.description["model"] for candidate in model.candidates_}
+    assert model.best_score_ == model.committee_[0].candidate.score <= scores[0]
+    assert {"rbf", "laplacian", "exponential", "additive", "random forest", "extra forest"} == {
+        candidate.description["kernel"] for candidate in model.candidates_
+    }
+    assert 1 < len(model.committee_) <= 16
+    assert sum(member.weight for member in model.committee_) == pytest.approx(1)
+    assert {candidate.description.get("n_rounds", 0) for candidate in model.candidates_} >= {0, 1}
 
 
-def test_probabilities_are_the_mean_of_smoothed_votes(fitted, wine):
+def test_probabilities_are_the_weighted_mean_of_the_members(fitted, wine):
     _, _, X_new, _ = wine
     probabilities = fitted.predict_proba(X_new)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1)
-    members = []
+    expected = np.zeros_like(probabilities)
     for member in fitted.committee_:
-        votes = member.voters.predict_proba(member.pipeline.transform(X_new)) * member.voters.n_neighbors
-        members.append((votes + 0.5) / (member.voters.n_neighbors + 1.5))
-    np.testing.assert_allclose(probabilities, np.mean(members, axis=0))
+        coordinates = member.pipeline.transform(X_new)
+        if member.voters is not None:
+            votes = member.voters.predict_proba(coordinates) * member.voters.n_neighbors
+            own = (votes + 0.5) / (member.voters.n_neighbors + 1.5)
+        else:
+            distances = ((coordinates[:, None] - member.pipeline[-1].prototypes_) ** 2).sum(axis=-1)
+            own = np.exp(-member.temperature * distances)
+            own = (90 * own / own.sum(axis=1, keepdims=True) + 0.5) / (90 + 1.5)
+        expected += member.weight * own
+    np.testing.assert_allclose(probabilities, expected)
+    np.testing.assert_allclose(fitted.predict_log_proba(X_new), np.log(expected))
     np.testing.assert_array_equal(fitted.predict(X_new), fitted.classes_[probabilities.argmax(axis=1)])
     np.testing.assert_allclose(fitted.transform(X_new), fitted.best_estimator_.transform(X_new))
     assert list(fitted.get_feature_names_out()) == ["metricclassifier0", "metricclassifier1"]
+
+
+def test_both_ways_to_read_a_map_are_there(noisy):
+    assert {member.voters is None for member in noisy.committee_} == {True, False}
+    maps = {str(member.candidate.description) for member in noisy.committee_}
+    assert len({id(member.pipeline) for member in noisy.committee_}) == len(maps)  # one that is read in two ways is fitted once
+
+
+def test_probabilities_are_those_that_were_promised_out_of_fold():
+    X, y = make_classification(600, 6, n_informative=4, n_classes=3, random_state=0)
+    model = MetricClassifier(**QUICK).fit(X[:300], y[:300])
+    probabilities = model.predict_proba(X[300:])
+    found = np.log(probabilities[np.arange(300), y[300:]]).mean()
+    assert found == pytest.approx(model.best_score_, abs=0.15)
+
+
+def test_rare_classes_are_found_if_that_is_asked_for():
+    rng = np.random.default_rng(0)
+    y = (np.arange(600) % 30 == 0).astype(int)
+    X = rng.normal(size=(600, 4)) + 1.2 * y[:, None]
+    train, test = np.arange(600) < 400, np.arange(600) >= 400
+    usual = MetricClassifier(**QUICK).fit(X[train], y[train])
+    asked = MetricClassifier(scoring="balanced_accuracy", **QUICK).fit(X[train], y[train])
+    assert usual.class_offsets_.tolist() == [0, 0]
+    assert asked.class_offsets_[1] > asked.class_offsets_[0]
+    found = [np.mean(model.predict(X[test])[y[test] == 1] == 1) for model in (usual, asked)]
+    assert found[1] >= found[0] + 0.3
+    ranked = MetricClassifier(scoring="average_precision", **QUICK).fit(X[train], y[train])
+    assert ranked.class_offsets_.tolist() == [0, 0]  # it does not depend on the classes that are named
+    with pytest.raises(ValueError, match="nonsense"):
+        MetricClassifier(scoring="nonsense", **QUICK).fit(X, y)
 
 
 def test_the_random_state_decides_the_folds(wine):
@@ -162,31 +210,35 @@ def test_arrays_with_gaps():
     assert model.score(X[1::2], y[1::2]) > 0.9
 
 
-@pytest.mark.slow
 def test_many_samples_are_searched_on_a_part(monkeypatch, wine):
     X, y, X_new, y_new = wine
-    monkeypatch.setattr(classifier, "SEARCHED_SAMPLES", 60)
+    monkeypatch.setattr(base, "SEARCHED_ROWS", 60)
+    monkeypatch.setattr(base, "SEARCHED_LANDMARKS", 40)
     searched = []
-    plain = MetricClassifier._search
-    monkeypatch.setattr(MetricClassifier, "_search", lambda self, *args: searched.append(len(args[3])) or plain(self, *args))
-    assert len(MetricClassifier(**QUICK).fit(X, y).committee_) > 5
-    monkeypatch.setattr(classifier, "MANY_SAMPLES", 60)
-    monkeypatch.setattr(committee, "LANDMARKS", 50)
-    assert MetricClassifier(**QUICK).fit(X, y).best_estimator_[-1].solver_ == "spectral"
-    monkeypatch.setattr(committee, "EXACT_MEMBERS", 60)
+    plain = screening.Screening.run
+    monkeypatch.setattr(screening.Screening, "run", lambda self: searched.append(self.inputs) or plain(self))
     model = MetricClassifier(**QUICK).fit(X, y)
-    assert set(searched) == {60}
-    assert len(model.committee_) == 5
-    assert model.best_estimator_[-1].n_landmarks_ == 50
-    assert model.committee_[0].voters.n_samples_fit_ == 90
+    assert model.best_estimator_[-1].solver_ == "spectral"
+    assert model.best_estimator_[-1].n_samples_fit_ == 90
+    assert (len(searched[0].numbers), len(searched[0].landmarks)) == (60, 40)
     assert model.score(X_new, y_new) > 0.9
     rare = np.zeros(90, dtype=int)
     rare[0], rare[1:40] = 2, 1
     assert MetricClassifier(**QUICK).fit(X, rare).classes_.tolist() == [0, 1, 2]
 
 
-def test_a_map_that_fails_on_all_data_is_left_out(fitted, wine, monkeypatch):
-    X, y, _, _ = wine
+@pytest.mark.parametrize(("gain", "expected"), [(0.9, 16), (-10.0, 32)])
+def test_as_many_landmarks_as_the_data_reward(monkeypatch, wine, gain, expected):
+    X, y, X_new, y_new = wine
+    for name, value in {"EXACT_MEMBERS": 60, "LANDMARKS": 16, "MOST": 79, "VALIDATION": 20, "GAIN": gain}.items():
+        monkeypatch.setattr(landmarks, name, value)
+    model = MetricClassifier(**QUICK).fit(X, y)
+    assert {member.pipeline[-1].n_landmarks_ for member in model.committee_} == {expected}
+    assert model.score(X_new, y_new) > 0.9
+
+
+def test_a_map_that_fails_on_all_data_is_left_out(noisy, monkeypatch):
+    X, y = make_classification(260, 6, n_informative=3, n_classes=3, flip_y=0.3, random_state=0)
     plain, calls = LearnedKernelMetric.fit, []
 
     def fails_first(self, X, y):
@@ -197,7 +249,10 @@ def test_a_map_that_fails_on_all_data_is_left_out(fitted, wine, monkeypatch):
 
     monkeypatch.setattr(LearnedKernelMetric, "fit", fails_first)
     again = MetricClassifier(**QUICK).fit(X, y)
-    assert again.committee_[0].candidate.description == fitted.committee_[1].candidate.description
+    first = noisy.committee_[0].candidate
+    left = [member.candidate.description for member in noisy.committee_ if member.candidate.description != first.description]
+    assert [member.candidate.description for member in again.committee_] == left
+    assert sum(member.weight for member in again.committee_) == pytest.approx(1)
     monkeypatch.setattr(LearnedKernelMetric, "fit", lambda self, X, y: (_ for _ in ()).throw(ValueError("never")))
     with pytest.raises(ValueError, match="never"):
         MetricClassifier(**QUICK).fit(X, y)
@@ -205,10 +260,10 @@ def test_a_map_that_fails_on_all_data_is_left_out(fitted, wine, monkeypatch):
 
 def test_it_tells_what_it_chose(fitted):
     text = fitted.summary()
-    assert "a classifier, by votes of nearest neighbours" in text
-    assert "9 maps vote" in text
+    assert "a classifier, by distances and votes in learned maps" in text
+    assert f"{len(fitted.committee_)} maps vote" in text
     assert "left out" not in text
-    assert "scaling standard, kernel rbf" in text
+    assert "kernel rbf" in text
 
 
 def test_progress_goes_to_stderr(wine, capsys):
@@ -216,14 +271,14 @@ def test_progress_goes_to_stderr(wine, capsys):
     MetricClassifier(verbose=True, **QUICK).fit(X, y)
     told = capsys.readouterr()
     assert told.out == ""
-    assert "rbf, standard, R2^0" in told.err
+    assert "rbf, standard" in told.err
 
 
-def test_progress_can_go_to_a_function(wine):
+def test_progress_can_go_to_a_function(wine, fitted):
     X, y, _, _ = wine
     told = []
     MetricClassifier(**QUICK, verbose=lambda *news: told.append(news)).fit(X, y)
-    assert told == [(0, 1, "rbf, standard, R2^0"), (1, 1, "fitting the 9 best")]
+    assert told == [(0, 1, "rbf, standard"), (1, 1, f"fitting {len(fitted.committee_)} maps")]
 
 
 def interrupt_after(count):
@@ -244,11 +299,10 @@ def test_an_interrupted_search_can_be_finished(wine):
         model.fit(X, y)
     with pytest.raises(NotFittedError):
         model.predict(X_new)
-    preparations = {candidate.preparation for candidate in model.candidates_}
-    assert preparations == {("standard", "rbf", 0.0), ("quantile", "rbf", 0.0)}
-    model.finish(X, y)
-    assert {member.candidate.preparation for member in model.committee_} <= preparations
-    assert model.committee_[0].candidate is model.candidates_[0]
+    preparations = {(candidate.description["kernel"], candidate.description["scaling"]) for candidate in model.candidates_}
+    assert preparations == {("exponential", "standard"), ("exponential", "quantile")}
+    model.set_params(verbose=False).finish(X, y)
+    assert {(one.candidate.description["kernel"], one.candidate.description["scaling"]) for one in model.committee_} <= preparations
     assert np.mean(model.predict(X) == y) > 0.9
 
 
@@ -314,11 +368,10 @@ def test_a_gap_in_y_is_told_with_its_place(model, case):
 
 
 @pytest.mark.filterwarnings("ignore:A column-vector y")
-@pytest.mark.parametrize("model", [MetricClassifier(**QUICK), MetricSearchCV(LearnedKernelMetric(), {})])
 @pytest.mark.parametrize("y", [np.arange(40), np.arange(40.0)[:, None], np.linspace(0, 1, 40)[:, None]])
-def test_real_targets_are_not_for_classifiers(model, y):
-    with pytest.raises(ValueError, match="learns classes; for real targets, take GridSearchCV") as caught:
-        model.fit(np.random.default_rng(0).normal(size=(40, 2)), y)
+def test_real_targets_are_not_for_classifiers(y):
+    with pytest.raises(ValueError, match="learns classes; for real targets, take MetricRegressor") as caught:
+        MetricClassifier(**QUICK).fit(np.random.default_rng(0).normal(size=(40, 2)), y)
     assert "astype" not in str(caught.value)
 
 

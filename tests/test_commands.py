@@ -5,6 +5,7 @@ import io
 import itertools
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -23,13 +24,14 @@ from sklearn.pipeline import make_pipeline
 from typer.testing import CliRunner
 
 import outmetric
-from outmetric import cli, tables
-from outmetric.choosing import comparison
-from outmetric.choosing.classifier import MetricClassifier
+from outmetric import MetricClassifier, cli, tables
+from outmetric.automatic import comparison
+from outmetric.columns import Columns
 from outmetric.columns.encoding import table_encoder
 from outmetric.foundation import progress
 from outmetric.paper.protocol import METHODS
-from outmetric.tables import models as tabular
+from outmetric.tables import fitting
+from outmetric.tables.kept import check_kept
 
 mpl.use("Agg")
 
@@ -114,7 +116,7 @@ def test_the_model_is_the_one_of_the_library(model):
 
 def test_predict(folder, model):
     found = rows_of(done("predict", folder / "cars.model", folder / "new.csv"))
-    new = pd.read_csv(folder / "new.csv")
+    new = cars()[:7]  # not read by pandas, which in version 2 is off by the last bit of decimals
     assert [row["name"] for row in found] == new["name"].tolist()
     assert [row["prediction"] for row in found] == model.predict(new).tolist()
     shares = [[float(row[f"probability of {name}"]) for name in model.classes] for row in found]
@@ -178,6 +180,50 @@ def test_neighbors_are_the_nearest_rows_of_the_table(folder, model):
         assert float(row["distance"]) == pytest.approx(distances[query, number], abs=1e-12)
         assert row["origin"] == cars()["origin"][number]
     assert [row["rank"] for row in found[:3]] == ["1", "2", "3"]
+
+
+def test_neighbors_are_explained_in_words(folder, model):
+    found = rows_of(done("neighbors", folder / "cars.model", folder / "new.csv", "-k", 3, "--explain"))
+    plain = rows_of(done("neighbors", folder / "cars.model", folder / "new.csv", "-k", 3))
+    assert [{name: value for name, value in row.items() if name != "reasons"} for row in found] == plain
+    known, new = cars().set_index("name"), pd.read_csv(folder / "new.csv").set_index("name")
+    told = 0
+    for row in found:
+        reasons = row["reasons"].split("; ") if row["reasons"] else []
+        assert len(reasons) <= 3
+        for reason in reasons:
+            name, _, words = reason.partition(" ")
+            one, other = (frame.loc[row[which], name] for frame, which in ((new, "name"), (known, "neighbor")))
+            texts = [value if isinstance(value, str) else "missing" if pd.isna(value) else f"{value:.4g}" for value in (one, other)]
+            assert words == (f"{texts[0]} in both" if texts[0] == texts[1] else " beside ".join(texts))
+            told += 1
+    assert told >= len(found)
+    # The row itself, which is its own nearest neighbour, has all that tells it from others.
+    assert "in both" in found[0]["reasons"]
+    assert " beside " not in found[0]["reasons"]
+
+
+def test_a_model_that_does_not_know_its_rows_gives_no_reasons(folder, model, tmp_path):
+    outmetric.save(replace(model, table=None), tmp_path / "model")
+    code, _, talk = run("neighbors", tmp_path / "model", folder / "new.csv", "--explain")
+    assert (code, "earlier version" in talk, "Fit it again" in talk) == (2, True, True)
+    assert run("neighbors", tmp_path / "model", folder / "new.csv")[0] == 0
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"weight": np.zeros(3)},
+        {"weight": np.zeros(2), "power": np.zeros(2), "fuel": np.array(["a", None], dtype=object)},
+        {"weight": np.zeros(3), "power": np.zeros(3), "fuel": np.zeros(3)},
+        {"weight": np.zeros(3), "power": np.zeros(3), "fuel": np.array(["a", 1, None], dtype=object)},
+    ],
+    ids=["columns", "rows", "kind", "texts"],
+)
+def test_rows_in_a_file_must_be_those_of_the_model(table):
+    columns = Columns(("weight", "power", "fuel"), ("number", "number", "category"))
+    with pytest.raises(ValueError, match="a model of a table"):
+        check_kept(table, columns, 3)
 
 
 def test_distances_between_rows_and_tables(folder, model):
@@ -315,16 +361,28 @@ def test_inspect(folder):
     assert "left out" in text
 
 
+# How many maps there is time for depends on the machine.
+CHOSEN = r"(a map learned by LearnedKernelMetric|\d+ learned maps, averaged)"
+
+
 @pytest.mark.parametrize(
-    ("n_measures", "arguments"),
+    ("n_measures", "kind", "arguments"),
     [
-        (2, ("-t", "origin")),
-        (2, ("-t", "origin", "--model", "learned")),
-        (2, ("-t", "origin", "--model", "learned", "--set", "n_landmarks=20")),
-        (1, ("-t", "weight", "--leave-out", "origin")),
+        (2, f"classes, by distances and votes in {CHOSEN}", ("-t", "origin")),
+        (
+            2,
+            "classes, by votes of nearest neighbours in a map learned by LearnedKernelMetric",
+            ("-t", "origin", "--model", "learned"),
+        ),
+        (
+            2,
+            "nearest neighbours in a map learned by LearnedKernelMetric",
+            ("-t", "origin", "--model", "learned", "--set", "n_landmarks=20"),
+        ),
+        (1, f"numbers in {CHOSEN}", ("-t", "weight", "--leave-out", "origin")),
     ],
 )
-def test_novelty_kind_and_scores_are_told(folder, tmp_path, n_measures, arguments):
+def test_novelty_kind_and_scores_are_told(folder, tmp_path, n_measures, kind, arguments):
     done("fit", folder / "cars.csv", "-o", tmp_path / "model", "--id", "name", "--time-budget", 0.1, *arguments)
     new = cars()[:4].assign(power=[100.0, 120.0, 1e6, 110.0])
     new.to_csv(tmp_path / "new.csv", index=False)
@@ -340,7 +398,7 @@ def test_novelty_kind_and_scores_are_told(folder, tmp_path, n_measures, argument
     loaded = outmetric.load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.novelty(pd.read_csv(tmp_path / "new.csv")), found)
     facts = json.loads(done("inspect", tmp_path / "model", "--json"))
-    assert "nearest neighbours in a map learned by LearnedKernelMetric" in facts["kind"]
+    assert re.search(kind, facts["kind"])
     shown = done("inspect", tmp_path / "model")
     measures = {"cross-validated accuracy", "cross-validated log-likelihood per row", "cross-validated R2"} & set(facts)
     assert len(measures) == n_measures
@@ -425,7 +483,7 @@ def test_evaluate_agrees_with_scikit_learn(folder, tmp_path, monkeypatch):
     picture = tmp_path / "accuracy.png"
     found = json.loads(done("evaluate", folder / "cars.csv", "-t", "origin", *arguments, "--json", "--picture", picture))
     by_name = {record["method"]: record for record in found}
-    assert list(by_name) == ["MetricClassifier", "Euclidean k-NN"]
+    assert list(by_name) == ["MetricClassifier", "Euclidean k-NN", "gradient boosting"]
     X, y = cars().drop(columns=["name", "origin"]), cars()["origin"].to_numpy()
     X["fuel"] = X["fuel"].astype(object).where(X["fuel"].notna(), np.nan)
     inner = comparison.StratifiedKFold(5, shuffle=True, random_state=1)
@@ -447,7 +505,7 @@ def test_evaluate_prints_a_table(folder, monkeypatch):
             {"MetricClassifier": np.array([100.0, 0, 100]), "NCA": np.array([0.0, 0, 100])}, {"NCA": 2, "MetricClassifier": 1}
         )
 
-    monkeypatch.setattr("outmetric.choosing.compare", compared)
+    monkeypatch.setattr("outmetric.automatic.compare", compared)
     text = done("evaluate", folder / "cars.csv", "-t", "origin", "--leave-out", "name")
     assert "66.7" in text
     assert "+33.3" in text
@@ -462,8 +520,8 @@ def test_maps_as_pictures(folder, tmp_path, arguments):
 
 
 def test_many_rows_are_learned_with_landmarks(tmp_path, monkeypatch):
-    monkeypatch.setattr(tabular, "EXACT_SEARCHED", 60)
-    monkeypatch.setattr(tabular, "LANDMARKS", 20)
+    monkeypatch.setattr(fitting, "EXACT_SEARCHED", 60)
+    monkeypatch.setattr(fitting, "LANDMARKS", 20)
     cars().to_csv(tmp_path / "cars.csv", index=False)
     done("fit", tmp_path / "cars.csv", "-t", "origin", "-o", tmp_path / "a", "--leave-out", "name", "--model", "learned")
     assert outmetric.load(tmp_path / "a").estimator.best_estimator_[-1].n_landmarks_ == 20
@@ -485,29 +543,60 @@ def test_an_interactive_map(folder, tmp_path, monkeypatch):
         def write(self, path):
             path.write_text("page")
 
-    def drawn(coordinates, labels, *, table, ids, title):
-        given.update(coordinates=coordinates, labels=labels, table=table, ids=list(ids), title=title)
+    def drawn(found, X, labels, *, table, ids, title):
+        given.update(found=found, labels=labels, table=table, ids=list(ids), title=title, X=X)
         return Page()
 
-    monkeypatch.setattr("outmetric.maps.interactive_map", drawn)
+    monkeypatch.setattr("outmetric.maps.map_page", drawn)
     arguments = ("--id", "name", "--hold-out", 0.5, "--leave-out", "power")
     done("map", folder / "cars.csv", "-t", "origin", "-o", tmp_path / "map.html", *arguments)
-    assert given["coordinates"].shape == (ROWS, 2)
+    found = given["found"]
+    assert found.embedding_.shape == (ROWS, 2)
     assert given["labels"].name == "origin"
     assert given["labels"].tolist() == cars()["origin"].tolist()
     assert given["ids"] == cars()["name"].tolist()
     assert list(given["table"].columns) == ["weight", "fuel", "held out"]  # what is left out is not shown either
     assert given["table"]["held out"].sum() == ROWS // 2
+    np.testing.assert_array_equal(found.labelled_, ~given["table"]["held out"])
+    done("map", folder / "cars.csv", "-t", "origin", "-o", tmp_path / "map.html", "--leave-out", "name,power")
+    assert given["ids"] == list(range(1, ROWS + 1))  # as for all commands
+    np.testing.assert_allclose(found.model_.transform(given["X"])[~found.labelled_], found.coordinates_[~found.labelled_])
 
 
-def test_whole_numbers_can_be_real_targets_of_a_map(tmp_path, monkeypatch):
-    pages = []
-    plain = outmetric.maps.interactive_map
-    monkeypatch.setattr("outmetric.maps.interactive_map", lambda *args, **kwargs: pages.append(plain(*args, **kwargs)) or pages[0])
+def test_a_map_with_its_control(folder, tmp_path):
+    arguments = ("map", folder / "cars.csv", "-t", "origin", "--leave-out", "name", "--control")
+    code, _, talk = run(*arguments, "-o", tmp_path / "map.png")
+    assert code == 0
+    assert "of rows named right by 5 neighbours, out of fold" in talk
+    assert "with permuted labels: " in talk
+    wide = plt.imread(tmp_path / "map.png").shape
+    assert wide[1] > 1.5 * wide[0]
+    done(*arguments, "-o", tmp_path / "map.html")
+    assert "labels permuted" in (tmp_path / "map-control.html").read_text()
+
+
+def test_a_map_of_a_model(folder, tmp_path, monkeypatch):
+    maps = []
+    plain = outmetric.maps.map_page
+    monkeypatch.setattr("outmetric.maps.map_page", lambda *args, **kwargs: maps.append(args) or plain(*args, **kwargs))
+    done("map", folder / "cars.model", "-o", tmp_path / "map.html")
+    (found, X, labels), model = maps[0], outmetric.load(folder / "cars.model")
+    assert labels.tolist() == cars()["origin"].tolist()
+    assert list(X.columns) == ["weight", "power", "fuel"]
+    np.testing.assert_allclose(found.model_.transform(X), model.transform(cars()), atol=1e-6)  # its settings, not searched again
+    code, _, talk = run("map", folder / "cars.model", "-t", "origin", "-o", tmp_path / "map.html")
+    assert code == 2
+    assert "a model knows its target" in talk
+    code, _, talk = run("map", folder / "cars.csv", "-o", tmp_path / "map.html")
+    assert code == 2
+    assert "--target" in talk
+
+
+def test_whole_numbers_can_be_real_targets_of_a_map(tmp_path):
     frame = cars().round({"weight": 0}).astype({"weight": int})[["weight", "power"]]
     frame.to_csv(tmp_path / "cars.csv", index=False)
     done("map", tmp_path / "cars.csv", "-t", "weight", "-o", tmp_path / "a.html", "--real")
-    assert '"columns":[{"name":"weight","kind":"number"' in pages[0].html
+    assert '"columns":[{"name":"weight","kind":"number"' in (tmp_path / "a.html").read_text()
 
 
 NUMBERS = "".join(f"{number},{'ab'[number % 2]}\n" for number in range(40))
@@ -554,11 +643,11 @@ def test_line_ends_of_all_kinds_and_within_quotes(tmp_path):
 @pytest.mark.slow
 def test_many_columns(tmp_path):
     rng = np.random.default_rng(0)
-    names = ",".join(f"c{k}" for k in range(100_000))
-    rows = [",".join(map(str, rng.integers(0, 9, 100_000))) + f",{'ab'[k % 2]}" for k in range(4)]
+    names = ",".join(f"c{k}" for k in range(30_000))
+    rows = [",".join(map(str, rng.integers(0, 9, 30_000))) + f",{'ab'[k % 2]}" for k in range(4)]
     (tmp_path / "wide.csv").write_text("\n".join([f"{names},kind", *rows]))
     done("fit", tmp_path / "wide.csv", "-t", "kind", "-o", tmp_path / "a", "--model", "learned")
-    assert len(outmetric.load(tmp_path / "a").columns.features) == 100_000
+    assert len(outmetric.load(tmp_path / "a").columns.features) == 30_000
 
 
 def test_formulas_are_written_back_as_text(tmp_path):
@@ -648,11 +737,11 @@ def test_a_table_that_is_too_large(tmp_path, monkeypatch):
 
 INTERRUPTED = """
 import os, signal, sys
-from outmetric import cli
-from outmetric.choosing.classifier import MetricClassifier
-from outmetric.choosing.search import MetricSearchCV, _Progress
+from outmetric import MetricClassifier, cli
+from outmetric.choosing.callbacks import Progress
+from outmetric.choosing.search import MetricSearchCV
 
-tell, advance = MetricClassifier._tell, _Progress.advance
+tell, advance = MetricClassifier._tell, Progress.advance
 
 def stop_after_two(self, done, *rest):
     tell(self, done, *rest)
@@ -673,7 +762,7 @@ voters = MetricSearchCV._make_voters
 if "--seed" in sys.argv:
     MetricSearchCV._make_voters = stop_at_the_end
 elif "--tune" in sys.argv:
-    _Progress.advance = stop_after_a_kernel
+    Progress.advance = stop_after_a_kernel
 else:
     MetricClassifier._tell = stop_after_two
 cli.main()

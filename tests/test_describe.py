@@ -1,8 +1,10 @@
 """Do estimators tell the truth about themselves, as text and in notebooks?"""
 
+import copy
 import html
 import pickle
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_html_repr
 
-from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricClassifier, MetricSearchCV, kernels
+from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricClassifier, MetricRegressor, MetricSearchCV, kernels
 from outmetric.baselines import ITML, LMNN, KernelITML, KernelLMNN
 
 EVIL = "<img src=x onerror=a()>"  # short enough to be told in full
@@ -256,14 +258,35 @@ def test_the_classifier_tells_of_its_committee(fitted):
     model = fitted["MetricClassifier"]
     told = facts(model)
     assert told["committee"] == f"{len(model.committee_)} maps vote"
-    assert told["compared"] == f"{len(model.candidates_)} candidates (ways to prepare the data: 1)"
+    assert told["compared"] == f"{len(model.candidates_)} candidates"
     first = model.committee_[0].candidate
-    assert told["map 1"].startswith(
-        f"{first.score:.4g}, accuracy {first.scores['accuracy']:.4g}: scaling standard, kernel rbf, power 0, model "
-    )
-    assert told["map 1"].endswith(f"{first.n_neighbors} neighbours")
-    assert {"map 5"} <= set(told)
+    assert told["map 1"].startswith(f"{first.score:.4g}, accuracy {first.scores['accuracy']:.4g}: kernel rbf, regression_weight ")
+    assert {"scaling standard", f"bandwidth {first.description['bandwidth']}"} < set(told["map 1"].split(", "))
+    assert "neighbours" not in told["map 1"]
+    voting = copy.copy(model)
+    voting.committee_ = [replace(model.committee_[0], candidate=replace(first, n_neighbors=7))]
+    settings, weight = told["map 1"].rsplit(", ", 1)
+    assert weight == f"weight {model.committee_[0].weight:.2f}"
+    assert facts(voting)["map 1"] == f"{settings}, 7 neighbours, {weight}"
+    assert [name for name in told if name.startswith("map ")] == [f"map {place + 1}" for place in range(len(model.committee_))]
+    large = copy.copy(model)
+    large.committee_ = [model.committee_[0]] * 6
+    assert {"map 5", "map 6"} & set(facts(large)) == {"map 5"}
     assert told["time"] == f"{model.fit_time_:.1f} s"
+
+
+def test_the_regressor_tells_of_its_committee(wine, one_preparation):
+    X, _ = wine
+    model = MetricRegressor(random_state=0).fit(X.drop(columns="proline"), X["proline"])
+    told = facts(model)
+    assert told["kind"].startswith("a regressor")
+    assert told["learned from"] == "89 samples, 12 features"
+    first = model.committee_[0].candidate
+    assert told["map 1"].startswith(f"{first.score:.4g}, R2 {first.scores['R2']:.4g}: kernel rbf, ")
+    assert told["scores"].startswith("minus squared error in units of the variance and R2 in cross-validation")
+    page = model._repr_html_()
+    assert page.index("The best map") < page.index("What LearnedKernelMetric learned")
+    assert EVIL not in page
 
 
 def test_the_small_curve_is_the_logarithm_of_optimality(fitted):

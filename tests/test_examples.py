@@ -46,5 +46,16 @@ def test_graphs(tmp_path, capsys):
     assert picture.stat().st_size > 1000
 
 
+def test_honest_map(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)  # of UMAP, which need not be installed
+    picture = tmp_path / "map.png"
+    runpy.run_path(str(EXAMPLES / "honest_map.py"))["main"](["--rows", "300", "--picture", str(picture)])
+    shares = {name: [float(cell.removesuffix("%")) for cell in cells] for name, cells in table(capsys.readouterr().out).items()}
+    assert set(shares) == {"principal components", "NCA", "MetricMap"}
+    assert shares["MetricMap"][0] > 90
+    assert all(permuted < 20 for _, permuted in shares.values())
+    assert picture.stat().st_size > 1000
+
+
 def test_every_example_is_run():
-    assert {path.name for path in EXAMPLES.glob("*.py")} == {"strings.py", "graphs.py"}
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {"strings.py", "graphs.py", "honest_map.py"}

@@ -1,5 +1,6 @@
 """Does an exported model compute in onnxruntime what the estimator computes, on points it has not seen?"""
 
+import copy
 import json
 import sys
 from dataclasses import replace
@@ -23,9 +24,9 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, QuantileTransformer, StandardScaler
 
-from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricClassifier, MetricSearchCV, kernels
+from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricClassifier, MetricRegressor, MetricSearchCV, kernels
+from outmetric.automatic import members, screening
 from outmetric.baselines import ITML, LMNN, KernelITML, KernelLMNN
-from outmetric.choosing import classifier
 from outmetric.columns.weights import FeatureWeights
 from outmetric.datasets import make_waveform
 from outmetric.export import exportable, register, to_onnx
@@ -298,7 +299,9 @@ def test_what_a_classifier_puts_out(waveform, grid):
     assert_same(run(to_onnx(last, X, outputs="both"), new)["coordinates"], last.transform(new))
     with pytest.raises(ValueError, match="outputs must be one of classes, coordinates, both, not 'votes'"):
         to_onnx(search, X, outputs="votes")
-    with pytest.raises(ValueError, match="outputs='both' is for MetricClassifier and MetricSearchCV; this is a KNeighbors"):
+    with pytest.raises(
+        ValueError, match="outputs='both' is for MetricClassifier, MetricRegressor and MetricSearchCV; this is a KNeighbors"
+    ):
         to_onnx(within, X, outputs="both")
 
 
@@ -337,14 +340,34 @@ def wine():
     return X[:80], np.array(["first", "second", "third"])[y[order[:80]]], X[80:]
 
 
-def choose(X, y):
-    """A committee of one map for each preparation and kernel, eight in all."""
+# Few of each, but something of all that is tried; and rows are not too few for neighbours.
+SCREENED = {
+    "KERNELS": ("rbf", "laplacian"),
+    "BANDWIDTHS": (1.0,),
+    "REGRESSION_WEIGHTS": (10.0,),
+    "FORESTS": ("random",),
+    "FOLD_TREES": 10,
+    "POWERS": (0.5,),
+    "ROUNDS": 1,
+    "TRACKS": 2,
+    "READ_BY_NEIGHBOURS": 2,
+    "NEIGHBOURS": np.array([5]),
+    "FEW_SAMPLES": 0,
+}
+
+
+def choose(X, y, kind=MetricClassifier, **settings):
+    """A committee of all maps that were tried, with weights that differ."""
+
+    def weights(self, goal, predictions, rng):
+        return np.arange(1.0, 1 + len(predictions)) / np.arange(1.0, 1 + len(predictions)).sum()
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(classifier, "POWERS", (0.0, 0.5))
-        patch.setattr(classifier, "KERNELS", ("rbf", "laplacian"))
-        patch.setattr(classifier, "COARSE", {"regression_weight": [3.0]})
-        patch.setattr(classifier, "REFINED", 0)
-        return MetricClassifier(random_state=0).fit(X, y)
+        for name, value in SCREENED.items():
+            patch.setattr(screening, name, value)
+        patch.setattr(members, "TREES", 10)
+        patch.setattr(kind, "_weights", weights)
+        return kind(random_state=0, **settings).fit(X, y)
 
 
 @pytest.fixture(scope="module")
@@ -376,14 +399,71 @@ def test_a_committee_by_skl2onnx_itself(chosen, wine):
     assert_same_classifier(chosen, exported, wine[2])
 
 
-def test_what_members_prepare_alike_is_computed_once(chosen, wine):
-    settings = [(member.candidate.description["scaling"], member.candidate.description["power"]) for member in chosen.committee_]
+def test_members_of_all_kinds_have_their_say(chosen):
+    """What the other tests of committees are about."""
+    kinds = {(type(member.voters).__name__, member.candidate.description["kernel"]) for member in chosen.committee_}
+    assert {("NoneType", "rbf"), ("NoneType", "laplacian"), ("NoneType", "random forest")} < kinds
+    assert "KNeighborsClassifier" in {voters for voters, _ in kinds}
+    described = [member.candidate.description for member in chosen.committee_]
+    assert {"power", "input_metric"} < {name for one in described for name in one}
+    assert len({member.weight for member in chosen.committee_}) == len(chosen.committee_) > 8
+    assert sum(member.weight for member in chosen.committee_) == pytest.approx(1)
+
+
+def test_weights_need_not_add_up_to_one(chosen, wine):
+    """Members of version 0.1 all weigh 1."""
+    equal = copy.copy(chosen)
+    equal.committee_ = [replace(member, weight=1.0) for member in chosen.committee_]
+    assert np.abs(equal.predict_proba(wine[2]) - chosen.predict_proba(wine[2])).max() > 1e-3
+    np.testing.assert_allclose(equal.predict_proba(wine[2]).sum(axis=1), 1)
+    assert_same_classifier(equal, to_onnx(equal, wine[2]), wine[2])
+
+
+def test_another_class_than_the_most_probable_may_be_named(chosen, wine):
+    offset = copy.copy(chosen)
+    offset.class_offsets_ = np.array([3.0, 0.0, -1.0])
+    assert (offset.predict(wine[2]) != chosen.predict(wine[2])).any()
+    found = assert_same_classifier(offset, to_onnx(offset, wine[2]), wine[2])
+    np.testing.assert_allclose(found["probabilities"], chosen.predict_proba(wine[2]), atol=1e-8)
+
+
+def test_what_members_share_is_computed_once(chosen, wine):
     operations = [node.op_type for node in to_onnx(chosen, wine[2]).graph.node]
-    assert operations.count("TopK") == len(settings) == 8
-    assert len(set(settings)) == 4
-    # Each preparation asks for missing values once, and once more if it is by quantiles.
-    quantiles = [setting for setting in set(settings) if setting[0] == "quantile"]
-    assert operations.count("IsNaN") == len(set(settings)) + len(quantiles)
+    readings = [member.voters is not None for member in chosen.committee_]
+    assert operations.count("TopK") == sum(readings) > 0
+    assert operations.count("Softmax") == len(readings) - sum(readings)
+    # Members whose map is the same, and differ in how it is read.
+    maps = {id(member.pipeline) for member in chosen.committee_}
+    assert len(maps) < len(readings)
+    kernels_of_distances = [member for member in chosen.committee_ if "scale" in member.pipeline.named_steps]
+    assert operations.count("Exp") == len({id(member.pipeline) for member in kernels_of_distances})
+    # Each preparation asks for missing values once, and once more if it is by quantiles: standard, quantile, and none.
+    assert operations.count("IsNaN") == 4
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("targets", [1, 2])
+def test_a_regressor(targets, dtype, wine):
+    X, _, new = wine
+    filled = np.nan_to_num(X)
+    y = np.stack([filled[:, 6] + filled[:, 0], 1000 * filled[:, 9]], axis=1)
+    fitted = choose(np.delete(X, 6, axis=1), y[:, 0] if targets == 1 else y, MetricRegressor)
+    assert {type(member.voters).__name__ for member in fitted.committee_} == {"NoneType", "KNeighborsRegressor"}
+    new = np.delete(new, 6, axis=1).astype(dtype)
+    found = run(to_onnx(fitted, new, outputs="both"), new)
+    assert list(found) == ["variable", "coordinates"]
+    assert_same(found["variable"], fitted.predict(new).reshape(len(new), targets).astype(dtype))
+    assert_same(found["coordinates"], fitted.transform(new).astype(dtype))
+    assert list(run(to_onnx(fitted, new), new[:1])) == ["variable"]
+    register()
+    assert_same(run(skl2onnx.to_onnx(fitted, new), new)["variable"], found["variable"])
+
+
+def test_a_regressor_of_a_table(table, new_table):
+    X, _ = table
+    y = X["body size"] + X["gaps"].fillna(0) + (X["colour"] == "red")
+    fitted = choose(X, y, MetricRegressor)
+    assert_same(run(to_onnx(fitted, new_table), new_table)["variable"][:, 0], fitted.predict(new_table))
 
 
 def frame(n, seed):
@@ -613,6 +693,7 @@ def test_errors(waveform):
     for unfitted in (
         LearnedKernelMetric(),
         MetricClassifier(),
+        MetricRegressor(),
         make_pipeline(StandardScaler(), LMNN()),
         MetricSearchCV(LMNN(), {}),
     ):

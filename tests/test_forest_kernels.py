@@ -1,5 +1,6 @@
 """Are forest kernels the share of trees with a common leaf, learned from training parts only?"""
 
+import os
 import pickle
 from dataclasses import replace
 
@@ -10,14 +11,17 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine, make_friedman1
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
+from sklearn.metrics import r2_score
+from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
 import outmetric
+import outmetric.datasets
 from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricSearchCV
 from outmetric.baselines import KernelITML, KernelLMNN
 from outmetric.kernels import Diagonal, Forest, Trees
+from outmetric.paper.protocol import Trial, split
 from outmetric.storage import ModelFileError
 
 X, y = load_wine(return_X_y=True)
@@ -139,6 +143,29 @@ def test_permuted_labels_are_learned_by_nothing():
         model = make_pipeline(LearnedKernelMetric(kernel=Forest(n_estimators=30), random_state=seed), KNeighborsClassifier())
         scores.append(cross_val_score(model, points, permuted, cv=StratifiedKFold(5, shuffle=True, random_state=seed)).mean())
     assert abs(np.mean(scores) - 1 / 3) < 0.06
+
+
+def test_permuted_targets_are_learned_by_nothing():
+    points, targets = make_friedman1(300, random_state=0)
+    permuted = np.random.default_rng(0).permutation(targets)
+    for train, test in KFold(3).split(points):
+        model = LearnedKernelMetric(kernel=Forest(n_estimators=30, min_samples_leaf=5), collocation_weight=0.0, random_state=0)
+        model.fit(points[train], permuted[train, None])
+        assert r2_score(permuted[test], model.map(points[test])) < 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("OUTMETRIC_DATA" not in os.environ, reason="the UCI files are not here (OUTMETRIC_DATA)")
+def test_the_metric_adds_to_the_forest_that_it_is_made_of():
+    """Robot, a tenth for training, the first ten splits of the paper's experiments, nothing tuned."""
+    data = outmetric.datasets.load_uci("robot")
+    gains = []
+    for repeat in range(10):
+        part = split(data.data, data.target, Trial(repeat, 0.1, "robot", "forest"))
+        forest = RandomForestClassifier(200, random_state=repeat).fit(part.X_train, part.y_train)
+        voters = make_pipeline(LearnedKernelMetric(kernel=Forest(forest)), KNeighborsClassifier(5)).fit(part.X_train, part.y_train)
+        gains.append(voters.score(part.X_test, part.y_test) - forest.score(part.X_test, part.y_test))
+    assert np.mean(gains) >= 0.01
 
 
 @pytest.mark.parametrize("landmarks", [{}, {"n_landmarks": 40, "landmarks": "kmeans++"}])
@@ -266,6 +293,22 @@ def test_files_with_other_things_than_trees(change):
     """What a file says passes through the constructor."""
     with pytest.raises(ValueError, match=r"arrays|begin|n_features"):
         replace(Trees.of(FORESTS[0]), **change)
+
+
+@pytest.mark.parametrize("forest", FORESTS)
+def test_what_a_point_costs_is_told_by_the_deepest_tree(forest):
+    levels = 1 + max(tree.get_depth() for tree in forest.estimators_)
+    assert Trees.of(forest).cost(X[TEST]) == len(TEST) * 15 * levels
+
+
+@pytest.mark.parametrize("step", [0, 1])
+def test_a_chain_costs_all_its_nodes(step):
+    """Each node has the next ones, or the next one twice, as its children."""
+    inner = np.arange(0, 600, 1 + step)
+    left, right = np.full((2, 602), -1)
+    left[inner], right[inner] = inner + 1, inner + 1 + step
+    chain = Trees(np.array([0]), left, right, np.zeros(602, int), np.zeros(602, np.float32), 1)
+    assert chain.cost(np.zeros((5, 1))) == 5 * 602
 
 
 def test_a_file_with_a_circle_is_refused(tmp_path):

@@ -4,18 +4,24 @@ import itertools
 import json
 import time
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import sklearn
 from sklearn.datasets import load_iris
+from sklearn.impute import MissingIndicator
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from stored_models import table_model
 from tampering import forge
 from threadpoolctl import threadpool_limits
 
 import outmetric
 from outmetric import FixedKernelMetric, LearnedKernelMetric, kernels
 from outmetric.baselines import LMNN
+from outmetric.foundation import check_psd
 from outmetric.storage import ModelFileError, NotStorableError, reader, used_from
 
 ALL = {"slice": [None, None, None]}
@@ -77,9 +83,39 @@ def shared_matrix():
     return document(*[one] * 100, entry("KernelSum", {"kernels": [{"object": k} for k in range(100)]})), {"a": np.eye(300)}
 
 
+def large_shared_matrix():
+    """Few kernels, each of which needs the factor of the same matrix."""
+    one = entry("Separable", {"kernel": "linear", "output_matrix": array("a")})
+    return document(*[one] * 8, entry("KernelSum", {"kernels": [{"object": k} for k in range(8)]})), {"a": np.eye(1000)}
+
+
 def nested_pipelines():
     pairs = [entry("Pipeline", {"steps": [{"tuple": [name, {"object": k}]} for name in "ab"]}) for k in range(40)]
     return document(entry("StandardScaler"), *pairs), {}
+
+
+def pipelines_of_three():
+    threes = [entry("Pipeline", {"steps": [{"tuple": [name, {"object": k}]} for name in "abc"]}) for k in range(7)]
+    return document(entry("StandardScaler"), *threes), {}
+
+
+def pipelines_of_one():
+    """scikit-learn asks the first step and the last for their tags, which are one, and so on."""
+    state = {"mean_": array("a"), "scale_": array("a"), "var_": array("a"), "n_features_in_": 4, "n_samples_seen_": 3}
+    ones = [entry("Pipeline", steps([k])) for k in range(40)]
+    return document(entry("StandardScaler", state=state), *ones), {"a": np.ones(4)}
+
+
+def many_within_many():
+    holders = [entry("LearnedKernelMetric", {"kernel_params": [{"object": k}] * 30}) for k in range(3)]
+    return document(entry("StandardScaler"), *holders), {}
+
+
+def many_dates():
+    names = {"first_": "f", "last_": "f", "middle_": "f", "cycles_": "c", "gaps_": "g"}
+    state = {**{name: array(short) for name, short in names.items()}, "zones_": [None] * 20_000, "n_features_in_": 20_000}
+    arrays = {"f": np.zeros(20_000), "c": np.ones((20_000, 4), bool), "g": np.ones(20_000, bool)}
+    return document(entry("DateParts", {}, state)), arrays
 
 
 def nested_searches():
@@ -177,7 +213,31 @@ def shared_categories():
     return document(entry("OneHotEncoder", {"sparse_output": False}, state)), {"a": np.arange(30_000.0)}
 
 
+def wide_indicator():
+    state = {"n_features_in_": 2**30, "_n_features": 2**30, "features_": array("a"), "_precomputed": False}
+    return document(entry("MissingIndicator", {"features": "all"}, state)), {"a": np.arange(3)}
+
+
+def wide_imputer():
+    state = {"n_features_in_": 2**30, "statistics_": array("a"), "indicator_": None, "_fit_dtype": {"dtype": ["<f8", False]}}
+    return document(entry("SimpleImputer", {}, state)), {"a": np.ones(3)}
+
+
+def one_long_word():
+    """In an array of words each takes the place of the longest."""
+    return document(entry("Scalar", {"function": "cosine", "params": [["x" * 5000], *([[0]] * 20_000)]})), {}
+
+
+def arrays_in_a_list():
+    """An array of them has a copy of each."""
+    return document(entry("Scalar", {"function": "cosine", "params": [array("a")] * 2000})), {"a": np.zeros(10_000)}
+
+
 HOSTILE = {
+    wide_indicator: "a MissingIndicator claims 1073741824 features",
+    wide_imputer: "SimpleImputer claims 1073741824 features",
+    one_long_word: "more memory than a file of its size",
+    arrays_in_a_list: "more memory than a file of its size",
     many_scalers: "more work than a file of its size",
     many_metrics: "more work than a file of its size",
     metric_that_is_an_object: "must be found with algorithm='brute'",
@@ -190,13 +250,17 @@ HOSTILE = {
     equal_keys: "keys that are neither text nor numbers",
     equal_categories: "categories that are neither text nor numbers",
     shared_matrix: "more work than a file of its size",
-    nested_pipelines: "more than 1000 steps",
-    nested_searches: r"made of .* others",
+    nested_pipelines: "models within models, more than 9 deep",
+    nested_searches: "models within models, more than 9 deep",
+    pipelines_of_one: "models within models, more than 9 deep",
+    pipelines_of_three: "more than 1000 steps",
+    many_within_many: r"made of .* others",
+    many_dates: "more work than a file of its size",
     doubled_columns: r"makes a table 1\.68e\+07 times as wide",
     doubled_by_indicators: r"makes a table 1\.68e\+07 times as wide",
     wide_sparse: "claims 2147483647 columns",
     inverse_of_a_covariance: "more memory than a file of its size",
-    shared_categories: "more work than a file of its size",
+    shared_categories: "more memory than a file of its size",
 }
 
 
@@ -214,6 +278,32 @@ def test_files_that_ask_for_work_out_of_proportion(make, tmp_path):
     with pytest.raises(ModelFileError):
         outmetric.load(tmp_path / "model")
     assert tracemalloc.get_traced_memory()[1] < 64 * size + 2**26
+    tracemalloc.stop()
+
+
+def test_a_shared_matrix_is_not_factored_for_each_kernel(tmp_path, monkeypatch):
+    factored = []
+    monkeypatch.setattr("outmetric.kernels.matrix.check_psd", lambda *given: factored.append(1) or check_psd(*given))
+    forge(tmp_path / "model", *large_shared_matrix())
+    with pytest.raises(ModelFileError, match="more work than a file of its size"):
+        outmetric.load(tmp_path / "model")
+    assert len(factored) < 5  # of eight
+
+
+def test_an_indicator_may_have_seen_more_columns_than_the_file_has_bytes(tmp_path):
+    X = np.zeros((2, 50_000))
+    X[0, 7] = np.nan
+    outmetric.save(MissingIndicator().fit(X), tmp_path / "model")
+    assert (tmp_path / "model").stat().st_size < X.shape[1]
+    np.testing.assert_array_equal(outmetric.load(tmp_path / "model").transform(X), [[True], [False]])
+
+
+def test_a_row_is_found_beside_one_with_a_very_long_name():
+    names = np.array(["x" * 5000, *map(str, range(20_000))], dtype=object)
+    model = replace(table_model(), names=names, targets=np.zeros(20_001), coordinates=np.arange(20_001.0)[:, None])
+    tracemalloc.start()
+    assert model.row("6") == 7
+    assert tracemalloc.get_traced_memory()[1] < 1e7
     tracemalloc.stop()
 
 
@@ -307,6 +397,16 @@ def test_what_a_model_raises_because_of_its_file_is_told_as_such(tmp_path):
         use()
 
 
-def test_work_is_counted_for_each_use():
-    one = reader.Extent(1, 2, 3, 4)
-    assert one + one == reader.Extent(2, 4, 6, 8)
+def test_work_is_counted_for_each_use_and_depth_is_not():
+    one = reader.Extent(1, 2, 3, 4, 5)
+    assert one + one == reader.Extent(2, 4, 6, 8, 5)
+
+
+def test_models_are_saved_as_deep_as_they_are_loaded(tmp_path):
+    model = StandardScaler().fit([[0.0], [2.0]])
+    for _ in range(8):
+        model = make_pipeline(model)
+    outmetric.save(model, tmp_path / "model")
+    np.testing.assert_array_equal(outmetric.load(tmp_path / "model").transform([[3.0]]), [[2.0]])
+    with pytest.raises(NotStorableError, match="is within other models, more than 9 deep"):
+        outmetric.save(make_pipeline(model), tmp_path / "model")

@@ -39,6 +39,17 @@ def test_the_bandwidth_means_what_the_formula_says(name, formula, sparse):
     np.testing.assert_allclose(Scalar(name, 1.7).lazy_gram(train) @ np.eye(4), Scalar(name, 1.7).gram(train), atol=1e-14)
 
 
+@pytest.mark.parametrize("name", ["rbf", "exponential", "laplacian", "additive"])
+def test_an_evaluator_for_fixed_points_is_the_kernel(name):
+    """Also where points coincide, and far from the origin."""
+    Z = points(6, seed=1) + 1e4
+    X = np.vstack([points(5) + 1e4, Z[:2]])
+    expected = Scalar(name, 1.7).cross(X, Z)
+    np.testing.assert_allclose(Scalar(name, 1.7).evaluator(Z, np.float64)(X), expected, atol=1e-7)
+    np.testing.assert_array_equal(Scalar(name, 1.7).evaluator(Z, np.float64)(Z[:2])[[0, 1], [0, 1]], 1)
+    assert Scalar(name, 1.7).evaluator(Z, np.float32)(X).dtype == np.float32
+
+
 @pytest.mark.parametrize("name", ["linear", "poly", "cosine", "chi2"])
 def test_other_kernels_are_scikit_learns(name):
     X = np.abs(points(6))

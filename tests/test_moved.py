@@ -28,6 +28,26 @@ def test_pickles_load_and_map_as_before(name):
     np.testing.assert_array_equal(again.transform(data), mapped)
 
 
+@pytest.mark.skipif(not SAME_SCIKIT_LEARN, reason="scikit-learn reads pickles of its own version only")
+def test_a_committee_votes_as_before(tmp_path):
+    """Bit for bit: the mean of smoothed votes, of members that all weigh the same."""
+    model = pickle.loads(FOUND["classifier"][0])
+    new = np.random.default_rng(0).normal(loc=5, scale=2, size=(40, 4))
+    shares = []
+    for member in model.committee_:
+        nearest = member.voters.kneighbors(member.pipeline.transform(new), return_distance=False)
+        votes = np.array([np.bincount(row, minlength=3) for row in member.voters._y[nearest]])
+        shares.append((votes + 0.5) / (member.candidate.n_neighbors + 1.5))
+    expected = np.mean(shares, axis=0)
+    assert len(shares) > 1
+    assert len(np.unique(expected)) > 10
+    np.testing.assert_array_equal(model.predict_proba(new), expected)
+    np.testing.assert_array_equal(model.predict(new), model.classes_[expected.argmax(axis=1)])
+    assert f"{len(shares)} maps vote" in model.summary()
+    outmetric.save(model, tmp_path / "model")
+    np.testing.assert_array_equal(outmetric.load(tmp_path / "model").predict_proba(new), expected)
+
+
 @pytest.mark.parametrize(
     ("module", "name", "now"),
     [
@@ -35,6 +55,9 @@ def test_pickles_load_and_map_as_before(name):
         ("metric", "OutputMetric", outmetric.OutputMetric),
         ("scalar", "Scalar", outmetric.kernels.Scalar),
         ("classifier", "FeatureWeights", outmetric.columns.FeatureWeights),
+        ("classifier", "MetricClassifier", outmetric.MetricClassifier),
+        ("classifier", "Member", outmetric.automatic.Member),
+        ("comparison", "compare", outmetric.automatic.compare),
         ("webmap", "interactive_map", outmetric.maps.interactive_map),
         ("tables.columns", "Columns", outmetric.tables.Columns),
         ("solvers", "Status", outmetric.Status),

@@ -10,8 +10,11 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold
 
 import outmetric
-from outmetric import MetricClassifier
-from outmetric.choosing import Novelty, classifier
+from outmetric import MetricClassifier, MetricRegressor
+from outmetric.automatic import screening
+from outmetric.automatic.base import NEIGHBOURS
+from outmetric.automatic.goals import ClassGoal
+from outmetric.choosing import Novelty
 
 REFERENCE = Path(__file__).parent / "reference"
 pytestmark = pytest.mark.usefixtures("one_preparation")
@@ -37,14 +40,14 @@ def test_novelty_is_a_quantile_of_distances_out_of_fold():
     own = np.empty((2, 120))
     for train, test in KFold(5, shuffle=True, random_state=0).split(X):
         pipeline = clone(best.pipeline).set_params(**best.params).fit(X[train], y[train])
-        own[0, test] = mean_of_nearest(pipeline.transform(X[train]), pipeline.transform(X[test]), best.n_neighbors)
+        own[0, test] = mean_of_nearest(pipeline.transform(X[train]), pipeline.transform(X[test]), NEIGHBOURS)
         centre, spread = X[train].mean(axis=0), X[train].std(axis=0)
-        own[1, test] = mean_of_nearest((X[train] - centre) / spread, (X[test] - centre) / spread, best.n_neighbors)
+        own[1, test] = mean_of_nearest((X[train] - centre) / spread, (X[test] - centre) / spread, NEIGHBOURS)
     np.testing.assert_allclose(model.novelty_.in_map, np.sort(own[0]), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(model.novelty_.in_features, np.sort(own[1]), rtol=1e-10)
     new = overlapping(30, seed=1)[0]
-    features = mean_of_nearest(scaled, (new - X.mean(axis=0)) / X.std(axis=0), best.n_neighbors)
-    places = mean_of_nearest(model.transform(X), model.transform(new), best.n_neighbors)
+    features = mean_of_nearest(scaled, (new - X.mean(axis=0)) / X.std(axis=0), NEIGHBOURS)
+    places = mean_of_nearest(model.transform(X), model.transform(new), NEIGHBOURS)
     larger = np.maximum(
         [np.mean(model.novelty_.in_map < one) for one in places], [np.mean(model.novelty_.in_features < one) for one in features]
     )
@@ -53,7 +56,7 @@ def test_novelty_is_a_quantile_of_distances_out_of_fold():
 
 @pytest.mark.parametrize("scaling", ["standard", "quantile"])
 def test_rows_far_from_all_others_are_told_and_others_are_not(monkeypatch, scaling):
-    monkeypatch.setattr(classifier, "SCALINGS", (scaling,))
+    monkeypatch.setattr(screening, "SCALINGS", (scaling,))
     X, y = overlapping(300)
     model = MetricClassifier(random_state=0).fit(X, y)
     new = overlapping(300, seed=1)[0]
@@ -69,8 +72,19 @@ def test_the_map_alone_would_not_tell():
     X, y = overlapping(300)
     model = MetricClassifier(random_state=0).fit(X, y)
     far = model.transform(np.full((1, 3), 1000.0))
-    nearest = mean_of_nearest(model.transform(X), far, model.committee_[0].candidate.n_neighbors)
+    nearest = mean_of_nearest(model.transform(X), far, NEIGHBOURS)
     assert nearest < model.novelty_.in_map[-1]
+
+
+def test_a_regressor_tells_too(tmp_path):
+    X, _ = overlapping(120)
+    model = MetricRegressor(random_state=0).fit(X, X @ [1.0, -2.0, 0.5])
+    found = model.novelty(overlapping(120, seed=1)[0])
+    assert 0.35 < found.mean() < 0.65
+    np.testing.assert_array_equal(model.novelty(np.array([[100.0, 100.0, 100.0], [0.0, 50.0, 0.0]])), 1)
+    outmetric.save(model, tmp_path / "model")
+    np.testing.assert_array_equal(outmetric.load(tmp_path / "model").novelty(X), model.novelty(X))
+    assert model.kneighbors(X, 1)[1].ravel().tolist() == list(range(120))
 
 
 def test_tables_files_and_pickles_keep_it(tmp_path):
@@ -113,7 +127,7 @@ def test_neighbours_and_distances_are_those_of_the_best_map():
     found, rows = model.kneighbors(new, 4)
     np.testing.assert_allclose(found, np.sort(distances, axis=1)[:, :4], atol=1e-7)
     np.testing.assert_array_equal(rows, np.argsort(distances, axis=1)[:, :4])
-    assert model.kneighbors(new, return_distance=False).shape == (7, model.committee_[0].candidate.n_neighbors)
+    assert model.kneighbors(new, return_distance=False).shape == (7, NEIGHBOURS)
     assert (model.kneighbors(n_neighbors=1)[1][:, 0] != np.arange(60)).all()
     pairs = np.stack([new, X[:7]], axis=1)
     expected = distances[np.arange(7), np.arange(7)]
@@ -142,16 +156,13 @@ def test_the_accuracy_is_told_beside_the_log_likelihood():
     X, y = overlapping(100)
     model = MetricClassifier(random_state=0).fit(X, y)
     best = model.committee_[0].candidate
-    folds = classifier.stratified_folds(y, np.random.RandomState(0))
-    right = [
-        np.mean(_voted(clone(best.pipeline).set_params(**best.params), X, y, *fold, best.n_neighbors) == y[fold[1]])
-        for fold in folds
-    ]
-    assert best.scores["accuracy"] == pytest.approx(np.mean(right))
+    rng = np.random.RandomState(0)
+    rng.randint(2**31)  # the seed of landmarks and forests
+    named = np.empty(100)
+    for train, test in ClassGoal(y, 2).folds(rng):
+        # Scaled by all rows, whose targets play no part in it.
+        metric = clone(best.pipeline[-1]).fit(model.best_estimator_[0].transform(X[train]), y[train])
+        places = metric.transform(model.best_estimator_[0].transform(X[test]))
+        named[test] = np.linalg.norm(places[:, None] - metric.prototypes_, axis=2).argmin(axis=1)
+    assert best.scores["accuracy"] == pytest.approx(np.mean(named == y))
     assert f"accuracy {best.scores['accuracy']:.4g}" in model.summary()
-
-
-def _voted(pipeline, X, y, train, test, count):
-    places = pipeline.fit(X[train], y[train]).transform(X)
-    distances = np.sqrt(((places[test][:, None] - places[train][None]) ** 2).sum(axis=2))
-    return y[train][np.argsort(distances, axis=1)[:, :count]].mean(axis=1) > 0.5

@@ -1,5 +1,6 @@
 """Do pictures show what they claim?"""
 
+from copy import copy
 from dataclasses import replace
 
 import matplotlib as mpl
@@ -9,6 +10,7 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_hex, to_rgb
 from scipy.spatial.distance import cdist
+from sklearn.datasets import load_wine
 from sklearn.exceptions import NotFittedError
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -52,6 +54,11 @@ def legend(ax):
     return [text.get_text() for text in ax.get_legend().get_texts()]
 
 
+def names(ax):
+    """What is written on a map."""
+    return [text.get_text() for text in ax.texts]
+
+
 @pytest.mark.parametrize("model", [FixedKernelMetric, LearnedKernelMetric])
 @pytest.mark.filterwarnings("ignore:n_components=3")
 @pytest.mark.parametrize("n_components", [1, 2, 3])
@@ -71,12 +78,15 @@ def test_maps_show_every_point_where_transform_puts_it(model, n_components, wave
 
 def test_classes_are_named(waves, plane):
     X, y = waves[2:]
-    assert legend(plots.output_map(plane, X, y)) == ["a", "b", "c"]
-    assert plots.output_map(plane, X, y, legend=False).get_legend() is None
-    line = plots.output_map(LearnedKernelMetric(1).fit(X, y), X, y)
-    assert [text.get_text() for text in line.get_yticklabels()] == ["a", "b", "c"]
-    long = np.where(y == "a", "a name that is far too long for any legend", y)
-    assert legend(plots.output_map(LearnedKernelMetric(2).fit(X, long), X, long))[0] == "a name that is …y legend"
+    ax = plots.output_map(plane, X, y)
+    assert names(ax) == ["a", "b", "c"]
+    assert ax.get_legend() is None
+    assert legend(plots.output_map(plane, X, y, legend=True)) == ["a", "b", "c"]
+    assert names(plots.output_map(LearnedKernelMetric(1).fit(X, y), X, y)) == ["a", "b", "c"]
+    long = np.where(y == "a", "a name that is far too long for any map", y)
+    model = LearnedKernelMetric(2).fit(X, long)
+    assert names(plots.output_map(model, X, long))[0] == "a name that is … any map"
+    assert legend(plots.output_map(model, X, long, legend=True))[0] == "a name that is … any map"
 
 
 def test_marks_differ_wherever_colours_repeat():
@@ -89,7 +99,9 @@ def test_a_class_without_points_keeps_the_looks_of_the_others(waves, plane):
     X, y = waves[2:]
     ax = plots.output_map(plane, X[y != "a"], y[y != "a"])
     np.testing.assert_allclose(places(ax)[look(1)["color"]][0], plane.transform(X)[y == "b"])
-    assert legend(ax) == ["a", "b", "c"]
+    assert names(ax) == ["a", "b", "c"]
+    np.testing.assert_allclose(ax.texts[0].xy, (plane.prototypes_ @ plane.metric_factor_.T)[0])  # named at its target
+    assert legend(plots.output_map(plane, X[y != "a"], y[y != "a"], legend=True)) == ["a", "b", "c"]
 
 
 def test_many_points_are_all_drawn_and_no_class_on_top(plane):
@@ -197,9 +209,14 @@ def test_a_model_votes_with_its_own_neighbours(name, count, models, waves):
 
 def test_the_regions_of_a_classifier_are_those_of_its_best_map(models, waves):
     X_train, y_train, X, y = waves
-    best = models["classifier"].committee_[0].candidate
-    ax = plots.decision_map(models["classifier"], X, y, resolution=25)
-    check_regions(ax, models["classifier"].transform(X_train), np.searchsorted(["a", "b", "c"], y_train), best.n_neighbors)
+    classifier, codes = models["classifier"], np.searchsorted(["a", "b", "c"], y_train)
+    best = classifier.committee_[0]
+    assert best.voters is None
+    check_regions(plots.decision_map(classifier, X, y, resolution=25), classifier.transform(X_train), codes, 5)
+    voting = copy(classifier)
+    voters = KNeighborsClassifier(9).fit(classifier.transform(X_train), codes)
+    voting.committee_ = [replace(best, voters=voters, temperature=None)]
+    check_regions(plots.decision_map(voting, X, y, resolution=25), classifier.transform(X_train), codes, 9)
 
 
 GREY = to_hex("0.45")
@@ -226,7 +243,7 @@ def test_new_points_without_labels_over_training_points_with_labels(waves, plane
     ax = plots.output_map(plane, X, X_train=X_train, y_train=y_train)
     np.testing.assert_allclose(grey(ax), plane.transform(X))
     np.testing.assert_allclose(places(ax)[COLOURS[0]][0], plane.transform(X_train[y_train == "a"]))
-    assert legend(ax) == ["a", "b", "c"]
+    assert names(ax) == ["a", "b", "c"]
 
 
 def test_maps_by_labels_that_are_not_the_models(waves, plane):
@@ -410,16 +427,21 @@ def test_purity_of_given_coordinates(waves, plane):
         plots.neighbor_purity(X @ X.T, LearnedKernelMetric(kernel="precomputed").fit(X @ X.T, y), y)
 
 
-def test_bars_have_the_given_heights_and_differ_without_colour():
-    means = np.array([[90.0, 70.0], [80.0, np.nan], [85.0, 60.0]])
-    ax = plots.accuracy_bars(["wine", "wave"], ["one", "two", "three"], means, np.full((3, 2), 2.0))
-    bars = [container for container in ax.containers if hasattr(container, "patches")]
-    np.testing.assert_array_equal([[bar.get_height() for bar in container] for container in bars], means)
-    assert len({container.patches[0].get_hatch() for container in bars}) == 3
-    assert legend(ax) == ["one", "two", "three"]
+def test_dots_have_the_given_heights_and_differ_without_colour():
+    means = np.array([[90.0, 70.0], [80.0, np.nan], [100.0, 60.0]])
+    ax = plots.accuracy_bars(["wine", "wave"], ["one", "_two$x$", "three"], means, np.full((3, 2), 2.0))
+    np.testing.assert_array_equal([dots.get_ydata() for dots in ax.lines], means)
+    assert not ax.patches[1:]  # no bars; one band parts the second group
+    assert len({dots.get_marker() for dots in ax.lines}) == 3
+    assert legend(ax) == ["one", "_two$x$", "three"]
     assert len(set(HATCHES)) == len(HATCHES)
     middle = ax.containers[0].lines[2][0].get_segments()[0]
     np.testing.assert_allclose(middle[:, 1], [88, 92])
+    # Dots of a group are apart, and none is in the place of another group or cut by the edge.
+    across = np.array([dots.get_xdata() for dots in ax.lines])
+    assert np.all(np.diff(across, axis=0) > 0.1)
+    assert np.all(np.abs(across - [0, 1]) < 0.5)
+    assert not ax.lines[2].get_clip_on()
 
 
 def test_ranks_within_the_critical_difference_are_joined():
@@ -468,3 +490,59 @@ def test_a_parameter_that_was_not_searched(search):
 def test_pictures_of_a_search_without_a_model(search, waves):
     with pytest.raises(ValueError, match="refit=True"):
         plots.output_map(search, waves[0], waves[1])
+
+
+def bars(ax):
+    """Names and lengths, from above."""
+    assert ax.yaxis_inverted()
+    names = [text.get_text() for text in ax.get_yticklabels()]
+    found = sorted((round(bar.get_y() + bar.get_height() / 2), bar.get_width()) for bar in ax.patches)
+    return names, np.array([width for _, width in found])
+
+
+@pytest.fixture(scope="module")
+def wines():
+    data = load_wine(as_frame=True)
+    model = make_pipeline(StandardScaler(), LearnedKernelMetric())
+    return MetricSearchCV(model, {}, n_neighbors=3).fit(data.data, data.target), data.data
+
+
+def test_importances_are_drawn_largest_first(wines):
+    model, X = wines
+    names, lengths = bars(plots.importances(model))
+    order = np.argsort(-model.feature_importances_)
+    np.testing.assert_allclose(lengths, 100 * model.feature_importances_[order])
+    assert all(name[:10] == X.columns[place][:10] for name, place in zip(names, order, strict=True))
+    names, lengths = bars(plots.importances(model, most=4))
+    assert names[-1] == "10 others"
+    assert lengths.sum() == pytest.approx(100)
+
+
+def test_importances_of_a_metric_with_rounds_are_its_own(waves):
+    model = LearnedKernelMetric(input_metric="diagonal", n_rounds=1).fit(waves[0], waves[1])
+    names, lengths = bars(plots.importances(model, most=30))
+    np.testing.assert_allclose(lengths, 100 * np.sort(model.feature_importances_)[::-1])
+    assert names[0] == f"x{model.feature_importances_.argmax()}"
+
+
+@pytest.mark.parametrize("rows", [lambda X, row: X.iloc[[row]], lambda X, row: X.iloc[row]], ids=["table", "series"])
+def test_reasons_show_contributions_and_both_values(wines, rows):
+    model, X = wines
+    ax = plots.reasons(model, rows(X, 0), rows(X, 60), most=13)
+    names, lengths = bars(ax)
+    found = model.explain(X[:1], X[60:61])
+    order = np.argsort(-np.abs(found.contributions[0]))
+    np.testing.assert_allclose(lengths, found.contributions[0][order])
+    assert names[0] == f"{X.columns[order[0]]}\n{X.iloc[0, order[0]]:.4g} beside {X.iloc[60, order[0]]:.4g}"
+    assert f"{found.squared_distances[0]:.3g}" in ax.get_title()
+    # What brings rows nearer looks different without colour, too.
+    assert {bar.get_hatch() for bar in ax.patches if bar.get_width() < 0} == {"////"}
+
+
+def test_reasons_of_plain_rows_and_one_pair_only(plane, waves):
+    X = waves[0]
+    names, lengths = bars(plots.reasons(plane, X[0], X[1], most=5))
+    assert names[-1] == "17 others"
+    assert lengths.sum() == pytest.approx(plane.pair_distance(X[None, :2])[0] ** 2, rel=1e-3)
+    with pytest.raises(ValueError, match="one pair of rows; 2 rows came"):
+        plots.reasons(plane, X[:2], X[2:4])

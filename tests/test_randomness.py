@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_classification
 
-from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricClassifier, MetricSearchCV
+from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricClassifier, MetricRegressor, MetricSearchCV
+from outmetric.automatic import base, inputs, landmarks, members, screening
 from outmetric.baselines import ITML, LMNN, KernelITML, KernelLMNN
-from outmetric.choosing import classifier, committee
 from outmetric.datasets import make_waveform
 from outmetric.kernels import distances
 
@@ -20,6 +20,7 @@ ESTIMATORS = {
     "search": MetricSearchCV(LearnedKernelMetric(random_state=0), GRID, cv=3, n_iter=2, random_state=0),
     "search by landmarks": MetricSearchCV(LearnedKernelMetric(n_landmarks=20, random_state=0), GRID, cv=3),
     "classifier": MetricClassifier(time_budget=1e-9, random_state=0),  # the smallest, on machines of any speed
+    "regressor": MetricRegressor(time_budget=1e-9, random_state=0),
     "LMNN": LMNN(max_iter=20, tol=1.0),
     "KernelLMNN": KernelLMNN(max_iter=20, tol=1.0, random_state=0),
     "ITML": ITML(random_state=0),
@@ -29,16 +30,21 @@ ESTIMATORS = {
 
 @pytest.fixture
 def scarce(monkeypatch):
-    """As if there were many rows: medians and quantiles of samples, landmarks for the classifier."""
+    """As if there were many rows: medians and quantiles of samples, settings that are compared on some rows, landmarks."""
     monkeypatch.setattr(distances, "MEDIAN_POINTS", 30)
-    monkeypatch.setattr(committee, "EXACT_MEMBERS", 60)
-    monkeypatch.setattr(committee, "LANDMARKS", 25)
-    plain = classifier.QuantileTransformer
+    monkeypatch.setattr(base, "SEARCHED_ROWS", 80)
+    monkeypatch.setattr(base, "SEARCHED_LANDMARKS", 30)
+    monkeypatch.setattr(base, "NOVELTY_ROWS", 50)
+    monkeypatch.setattr(landmarks, "EXACT_MEMBERS", 60)
+    monkeypatch.setattr(landmarks, "LANDMARKS", 10)
+    monkeypatch.setattr(landmarks, "VALIDATION", 40)
+    monkeypatch.setattr(inputs, "QUANTILES", 20)
+    plain = inputs.QuantileTransformer
 
     def few(**settings):
         return plain(subsample=40, **settings)
 
-    monkeypatch.setattr(classifier, "QuantileTransformer", few)
+    monkeypatch.setattr(inputs, "QuantileTransformer", few)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -52,13 +58,28 @@ def test_the_global_generator_has_no_say(name, scarce):
     np.testing.assert_array_equal(*found)
 
 
-def test_quantiles_and_landmarks_of_the_classifier_follow_its_seed(scarce, monkeypatch):
-    monkeypatch.setattr(classifier, "KERNELS", ("rbf",))
-    monkeypatch.setattr(classifier, "POWERS", (0.0,))
+@pytest.mark.parametrize("kind", [MetricClassifier, MetricRegressor])
+def test_all_that_an_automatic_model_draws_follows_its_seed(kind, scarce, monkeypatch):
+    """Rows, folds, landmarks, quantiles, forests, and resampled rows that the committee is selected by."""
+    for name, value in {"KERNELS": ("rbf",), "FOLD_TREES": 5, "POWERS": (0.5,), "ROUNDS": 1, "TRACKS": 1, "FEW_SAMPLES": 0}.items():
+        monkeypatch.setattr(screening, name, value)
+    monkeypatch.setattr(members, "TREES", 5)
+    counts = []
+    validate = members.MemberFits.validation_loss
+
+    def counted(fits, chosen, n_landmarks, train, test):
+        counts.append(n_landmarks)
+        return validate(fits, chosen, n_landmarks, train, test)
+
+    monkeypatch.setattr(members.MemberFits, "validation_loss", counted)
     X, y = make_waveform(150, random_state=0)
-    shares = []
+    told = []
     for seed, state in ((1, 0), (2, 0), (3, 1)):
         np.random.seed(seed)  # noqa: NPY002 (the very thing that must not matter)
-        shares.append(MetricClassifier(random_state=state).fit(X, y).predict_proba(X))
-    np.testing.assert_array_equal(shares[0], shares[1])
-    assert np.abs(shares[0] - shares[2]).max() > 0
+        model = kind(random_state=state).fit(X, y)
+        told.append((model.mean_prediction(X), model.novelty(X), [member.weight for member in model.committee_]))
+    for first, second in zip(*told[:2], strict=True):
+        np.testing.assert_array_equal(first, second)
+    assert np.abs(told[0][0] - told[2][0]).max() > 0
+    assert {10, 20} <= set(counts)  # numbers of landmarks were compared
+    assert "random forest" in {candidate.description["kernel"] for candidate in model.candidates_}

@@ -385,16 +385,25 @@ def test_what_cannot_be_searched(change, message):
         MetricSearchCV(**settings).fit(X, Y)
 
 
-def test_real_targets_cannot_be_voted_on():
+@pytest.mark.parametrize("scoring", ["neg_log_loss", "accuracy", "f1_macro", ["neg_mean_squared_error", "accuracy"]])
+def test_real_targets_cannot_be_voted_on(scoring):
     with pytest.raises(ValueError, match="Unknown label type"):
-        MetricSearchCV(LearnedKernelMetric(), {"regression_weight": [1.0]}).fit(X, X[:, 0])
+        MetricSearchCV(LearnedKernelMetric(), {"regression_weight": [1.0]}, scoring=scoring, refit=False).fit(X, X[:, 0])
+
+
+def serves_real_targets(search):
+    """Unless its scoring is for classes, a search averages real targets (tests/test_search_real.py) instead of refusing them."""
+    broken = ["check_classifiers_regression_target"] if search.scoring == "auto" else []
+    return dict.fromkeys(broken, "real targets are served")
 
 
 @parametrize_with_checks(
     [
         MetricSearchCV(LearnedKernelMetric(), {"regression_weight": [1.0, 10.0]}, n_neighbors=[1, 3], cv=2),
+        MetricSearchCV(LearnedKernelMetric(), {}, n_neighbors=[1, 3], cv=2, scoring="neg_log_loss"),
         MetricSearchCV(make_pipeline(StandardScaler(), FixedKernelMetric()), {}, n_neighbors=[1, 3], cv=2),
-    ]
+    ],
+    expected_failed_checks=serves_real_targets,
 )
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learns_checks(estimator, check):

@@ -28,7 +28,7 @@ from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, OrdinalEncoder, P
 from tampering import parts
 
 import outmetric
-from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricClassifier, MetricSearchCV, kernels
+from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricClassifier, MetricRegressor, MetricSearchCV, kernels
 from outmetric.baselines import ITML, LMNN, KernelITML, KernelLMNN
 from outmetric.foundation import obstacle, whole, write_whole
 from outmetric.storage import ModelFileError, NotStorableError
@@ -121,6 +121,13 @@ CASES = {
     ),
     "classifier": (MetricClassifier(random_state=0), X, NAMES),
     "classifier of a table": (MetricClassifier(random_state=0), table(), NAMES),
+    "classifier of a rare class": (
+        MetricClassifier(scoring="balanced_accuracy", random_state=0),
+        X,
+        np.where(y == 1, "rare", "usual"),
+    ),
+    "regressor": (MetricRegressor(random_state=0), X[:, :3], X[:, 3]),
+    "regressor of a table": (MetricRegressor(random_state=0), table(), X[:, 2:]),
 }
 
 
@@ -267,7 +274,9 @@ def test_parts_that_were_shared_are_shared_again(fitted, tmp_path):
     outmetric.save(fitted("classifier")[0], tmp_path / "model")
     again = outmetric.load(tmp_path / "model")
     assert again.best_estimator_ is again.committee_[0].pipeline
-    assert again.committee_[0].candidate is again.candidates_[0]
+    first, second, *_ = again.committee_
+    assert first.pipeline is not second.pipeline
+    assert first.pipeline["scale"] is second.pipeline["scale"]
     assert again.summary() == fitted("classifier")[0].summary()
     # Points that several maps have in common are stored once.
     points = [member.pipeline[-1].metric_.points.tobytes() for member in again.committee_]

@@ -15,7 +15,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
 from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricSearchCV
-from outmetric.choosing.comparison import NEIGHBOURS
+from outmetric.automatic.comparison import NEIGHBOURS
 from outmetric.datasets import load_uci
 from outmetric.kernels import Diagonal, Precomputed, Scalar, Separable, Spectrum, WeightedDegree, strings
 from outmetric.paper.protocol import Trial, split
@@ -81,6 +81,14 @@ def test_kernels_are_their_formulas(name, normalize, bandwidth):
     np.testing.assert_allclose(kernel(Z[::-1], Z), gram[::-1], rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(kernel.diag(Z), np.diagonal(gram), rtol=1e-12)
     assert np.linalg.eigvalsh(kernel(Z))[0] > -1e-12 * gram.max()
+
+
+def test_a_degree_beyond_all_lengths():
+    """All lengths count the same then: as often as both have the same d letters from i on, for any d and i."""
+    shared = [
+        [sum(s[i : i + d] == t[i : i + d] for d in range(1, 10) for i in range(10 - d)) for t in SEQUENCES] for s in SEQUENCES
+    ]
+    np.testing.assert_allclose(WeightedDegree(2**62)(SEQUENCES), np.array(shared) / 45)
 
 
 def test_a_toy_worked_by_hand():

@@ -8,6 +8,7 @@ import struct
 import sys
 import tracemalloc
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ import safetensors.numpy
 import sklearn
 from fuzzing import SECONDS, watched
 from sklearn.gaussian_process.kernels import RBF
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from stored_models import MODELS
@@ -116,6 +118,7 @@ def test_another_scikit_learn_is_named_where_something_goes_wrong(sound, tmp_pat
         ('"n_features_in_": 4', '"n_features_in_": {"function": "exec"}', "needs the function 'exec'"),
         ('"n_features_in_": 4', '"n_features_in_": {"eval": "1"}', "unknown kind 'eval'"),
         ('"n_features_in_": 4', '"n_features_in_": NaN', "holds NaN"),
+        ('"n_features_in_": 4', '"n_features_in_": null', "claims None features"),
         ('"n_features_in_": 4', '"n_features_in_": {"object": 99}', "before it is described"),
         ('"n_features_in_": 4', '"n_features_in_": {"object": -1}', "before it is described"),
         ('"n_features_in_": 4', '"n_jobs": 1000000', "belong to a machine"),
@@ -177,9 +180,12 @@ def test_the_width_of_categories_is_not_believed(fitted, tmp_path):
 
 
 def test_voters_that_know_other_classes(fitted, tmp_path):
-    for case, voters in (("search", lambda model: model.voters_), ("classifier", lambda model: model.committee_[-1].voters)):
-        model = copy.deepcopy(fitted(case)[0])
-        voters(model).fit(np.eye(2), [0, 1])
+    search = copy.deepcopy(fitted("search")[0])
+    search.voters_.fit(np.eye(2), [0, 1])
+    classifier = copy.deepcopy(fitted("classifier")[0])
+    voters = KNeighborsClassifier(1).fit(np.eye(2), [0, 1])
+    classifier.committee_[-1] = replace(classifier.committee_[-1], voters=voters, temperature=None)
+    for model in (search, classifier):
         outmetric.save(model, tmp_path / "model")
         with pytest.raises(ModelFileError, match="voters and classes do not fit together"):
             outmetric.load(tmp_path / "model")
@@ -245,15 +251,37 @@ def test_kernels_that_would_be_evaluated_forever(kernel, points, tmp_path):
         outmetric.load(tmp_path / "model")
 
 
-@pytest.mark.parametrize("kernel", [kernels.Spectrum(length=10**9, blended=True), kernels.WeightedDegree(degree=1, shift=10**9)])
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        kernels.Spectrum(length=10**9, blended=True),
+        kernels.WeightedDegree(degree=10**9),
+        kernels.WeightedDegree(degree=1, shift=10**9),
+    ],
+)
 def test_kernels_of_strings_are_not_evaluated_while_loading(kernel, tmp_path):
+    """Nor afterwards, if a string of n letters has n^2 substrings, or places for them."""
     words = np.array(["a" * 5000], dtype=object)
     metric = OutputMetric(kernels.Separable(kernel), words, np.zeros((1, 2)), np.eye(2), np.zeros(2))
     outmetric.save(metric, tmp_path / "model")
     tracemalloc.start()
-    outmetric.load(tmp_path / "model")
+    with pytest.raises(ModelFileError, match="far more than a file of its size should"):
+        outmetric.load(tmp_path / "model")
     assert tracemalloc.get_traced_memory()[1] < 1e6
     tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [kernels.Spectrum(60, blended=True), kernels.WeightedDegree(20, shift=5), kernels.WeightedDegree(60)],
+)
+def test_usual_kernels_of_strings_come_back(kernel, tmp_path):
+    letters = np.random.default_rng(0).choice(list("ACGT"), (500, 60))
+    words = np.array(["".join(row) for row in letters], dtype=object)
+    metric = OutputMetric(kernels.Separable(kernel), words, np.ones((500, 2)), np.eye(2), np.zeros(2))
+    outmetric.save(metric, tmp_path / "model")
+    again = outmetric.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.coordinates(words[:2]), metric.coordinates(words[:2]))
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,16 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
+from sklearn.decomposition import PCA
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, QuantileTransformer, RobustScaler, StandardScaler
 
-from outmetric.maps import interactive_map
+from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricSearchCV, kernels
+from outmetric.baselines import LMNN
+from outmetric.choosing import usual_contributions
+from outmetric.columns import FeatureWeights, table_encoder
+from outmetric.maps import interactive_map, web_placer, webreasons
+from outmetric.tables import write_table
 
 ATTACKS = [
     "</script><script>window.ran = true</script>",
@@ -393,6 +401,12 @@ def visit(driver, tmp_path):
     assert visit.errors == []
 
 
+def median_places(metric, layout, new):
+    """Where new rows belong: at the median of the places of their seven nearest rows."""
+    nearest = np.argsort(np.linalg.norm(metric[None] - new[:, None], axis=2), axis=1)[:, :7]
+    return np.median(layout[nearest], axis=1)
+
+
 def true_neighbours(metric, row, count):
     """Independent of the page: all distances, sorted."""
     distances = np.linalg.norm(metric - metric[row], axis=1)
@@ -428,6 +442,57 @@ def test_a_click_lists_and_marks_the_nearest_neighbours(visit, points):
     onward, _ = true_neighbours(points, expected[1], 4)
     ActionChains(visit.driver).send_keys(Keys.TAB, Keys.ENTER).perform()
     assert visit.row == names[onward[0]]
+
+
+def explained(points):
+    """A table, classes that its first columns decide, and a model of both."""
+    table = pd.DataFrame(points[:, :3], columns=["first", "second", "<b>third</b>"])
+    table["colour"] = np.where(points[:, 3] > 0, "red", "blue")
+    classes = np.where(points[:, 0] > 0, np.where(points[:, 3] > 0, "a", "b"), "c")
+    model = MetricSearchCV(make_pipeline(table_encoder(table), StandardScaler(), LearnedKernelMetric()), {}, n_neighbors=3, cv=2)
+    return table, classes, model.fit(table, classes)
+
+
+def test_reasons_of_the_neighbours_of_a_chosen_row(visit, points):
+    table, classes, model = explained(points)
+    visit.show(model.transform(table), classes, table=table.assign(more=1), neighbors=4, model=model, X=table)
+    visit.look_for("7")
+    near, _ = true_neighbours(model.transform(table), 7, 4)
+    seven = table.iloc[[7] * 4]
+    usual = usual_contributions(model, table.iloc[[7]], table)
+    saved = usual - model.explain(seven, table.iloc[near]).contributions
+    told = visit.texts("#row ol button .why")
+    assert len(told) == 4
+    for text, other, row in zip(told, near, saved, strict=True):
+        expected = [table.columns[place] for place in np.argsort(-row)[:3] if row[place] > 0.01 * usual.sum()]
+        reasons = text.split("; ")
+        assert [next(name for name in table.columns if reason.startswith(name)) for reason in reasons] == expected
+        for reason, name in zip(reasons, expected, strict=True):
+            one, two = (value if isinstance(value, str) else f"{value:.5g}" for value in (table[name][7], table[name][other]))
+            assert reason == (f"{name} {one} in both" if one == two else f"{name} {one} beside {two}")
+    assert "why they are near" in visit.texts("#row p")[0]
+    visit.entries[0].click()
+    assert len(visit.texts("#row ol button .why")) == 4
+
+
+def test_too_many_rows_have_no_reasons_and_the_page_says_so(visit, points, monkeypatch):
+    monkeypatch.setattr(webreasons, "MOST_PAIRS", 30 * 39)
+    table, classes, model = explained(points)
+    visit.show(model.transform(table), classes, table=table, model=model)
+    visit.look_for("7")
+    assert visit.texts("#row ol button .why") == []
+    assert "Reasons are given in maps of up to 39 rows." in visit.texts("#row p")[0]
+
+
+def test_reasons_need_the_rows_and_their_columns(points):
+    table, classes, model = explained(points)
+    places = model.transform(table)
+    with pytest.raises(ValueError, match="give table, or X"):
+        interactive_map(places, classes, model=model)
+    with pytest.raises(ValueError, match="no column 'first'"):
+        interactive_map(places, classes, table=table.drop(columns="first"), model=model, X=table)
+    with pytest.raises(ValueError, match="X has 5 rows, but coordinates have 40"):
+        interactive_map(places, classes, table=table, model=model, X=table[:5])
 
 
 def test_neighbours_are_those_of_the_map_without_other_coordinates(visit, points):
@@ -680,3 +745,734 @@ def test_a_single_row(visit):
     visit.show([[1.0, 2.0]], ["only"])
     visit.look_for("0")
     assert (visit.row, visit.neighbours) == ("0", [])
+
+
+# What the model says of the rows.
+
+
+def class_opinions(points):
+    """Labels of 40 rows, of which one has none, probabilities, which name another class in row 2 and none in row 5, and classes."""
+    classes = ["x", "y", "<b>z</b>"]
+    codes = np.arange(40) % 3
+    shares = np.full((40, 3), 0.1)
+    shares[np.arange(40), codes] = 0.8
+    shares[2] = 0.7, 0.3, 0.0
+    shares[5] = np.nan
+    labels = [None, *(classes[code] for code in codes[1:])]
+    return labels, shares, classes
+
+
+def test_columns_of_what_a_model_says_of_classes(points):
+    labels, shares, classes = class_opinions(points)
+    novelty = np.linspace(0, 1, 40)
+    table = {"size": points[:, 2], "error": points[:, 3]}
+    page = interactive_map(points[:, :2], labels, table=table, probabilities=shares, classes=classes, novelty=novelty)
+    found = {column["name"]: cells(column) for column in content(page)["columns"]}
+    assert list(found) == ["class", "prediction", "error (model)", "confidence", "novelty", "size", "error"]
+    named = shares.argmax(axis=1)
+    assert found["prediction"] == [None if row == 5 else classes[named[row]] for row in range(40)]
+    expected = [None if row in (0, 5) else "wrong" if row == 2 else "right" for row in range(40)]
+    assert found["error (model)"] == expected
+    assert found["confidence"][5] is None
+    np.testing.assert_allclose(np.delete(np.array(found["confidence"], dtype=float), 5), np.delete(shares.max(axis=1), 5))
+    np.testing.assert_allclose(found["novelty"], novelty, rtol=1e-6)
+    np.testing.assert_allclose(unpacked(content(page)["probabilities"]).reshape(40, 3), shares, rtol=1e-6)
+
+
+def test_columns_of_what_a_model_says_of_real_targets(points):
+    targets, predictions = np.arange(40), points[:, 2]
+    columns = content(interactive_map(points[:, :2], targets, predictions=predictions))["columns"]
+    assert [(column["name"], column["kind"]) for column in columns] == [
+        (name, "number") for name in ("class", "prediction", "error")
+    ]
+    np.testing.assert_allclose(cells(columns[2]), predictions - targets)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"fitted_coordinates": np.zeros((3, 3))}, r"fitted_coordinates have shape \(3, 3\), but coordinates have \(3, 2\)"),
+        ({"fitted_coordinates": np.full((3, 2), np.nan)}, "fitted_coordinates contains NaN"),
+        ({"probabilities": np.zeros((3, 2))}, "come together"),
+        ({"probabilities": np.zeros((3, 2)), "classes": ["a"]}, r"each of 1 classes; their shape is \(3, 2\)"),
+        (
+            {"probabilities": np.full((3, 1), 2.0), "classes": ["a"]},
+            "probabilities must be within 0 and 1 .*; they are from 2 to 2",
+        ),
+        (
+            {"probabilities": np.ones((3, 1)), "classes": ["a"], "labels": ["b"] * 3},
+            "no label is one of the classes .* 'a'; .* 'b'",
+        ),
+        ({"probabilities": np.ones((3, 1)), "classes": ["a"], "labels": [0.5] * 3}, "give predictions instead"),
+        ({"predictions": np.ones(3), "labels": ["b"] * 3}, "predictions are for real targets"),
+        ({"predictions": np.ones(3), "probabilities": np.ones((3, 1)), "classes": ["a"]}, "predictions are for real targets"),
+        ({"predictions": np.ones(2)}, r"predictions must have one number for each of the 3 rows; their shape is \(2,\)"),
+        ({"novelty": [0, 0.5, 1.5]}, "novelty must be within 0 and 1 .*; they are from 0 to 1.5"),
+    ],
+)
+def test_bad_opinions(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        interactive_map(**{"coordinates": np.zeros((3, 2)), **arguments})
+
+
+def test_the_chosen_row_has_bars_and_is_said_to_be_far(visit, points):
+    labels, shares, classes = class_opinions(points)
+    novelty = np.where(np.arange(40) == 1, 0.975, 0.5)
+    visit.show(points[:, :2], labels, probabilities=shares, classes=classes, novelty=novelty)
+
+    def bars():
+        widths = visit.run("return [...document.querySelectorAll('#row .share')].map((one) => one.style.width)")
+        return list(zip(visit.texts("#row .bars .name"), visit.texts("#row .bars .count"), widths, strict=True))
+
+    visit.look_for("1")
+    assert bars() == [("y", "80.0 %", "80%"), ("x", "10.0 %", "10%"), ("<b>z</b>", "10.0 %", "10%")]
+    assert visit.texts("#row .warning") == ["Far from all other rows: 97 % of the rows are less so."]
+    visit.look_for("2")  # a class of no probability has no bar
+    assert bars() == [("x", "70.0 %", "70%"), ("y", "30.0 %", "30%")]
+    assert visit.texts("#row .warning") == []
+    visit.look_for("5")
+    assert bars() == []
+    visit.colour_by("error")
+    assert visit.legend == ["error", "right", "37", "wrong", "1", "missing", "2"]
+    visit.colour_by("confidence")
+    assert [*visit.legend[:1], *visit.legend[2:]] == ["confidence", "0.8", "missing", "1"]
+
+
+# Where rows are drawn.
+
+
+def test_the_switch_to_fitted_positions(visit, points):
+    fitted = points[:, 2:] + 50
+    visit.show(points[:, :2], np.arange(40) % 2, metric_coordinates=points, fitted_coordinates=fitted, neighbors=3)
+    note = visit.find(By.ID, "seen")
+    assert "have not seen" in note.text
+    visit.look_for("7")
+    before = visit.neighbours
+    one, other = visit.find_all(By.CSS_SELECTOR, "#positions input")
+    assert (one.accessible_name, other.accessible_name) == ("out of fold", "fitted")
+    assert one.is_selected()
+    other.send_keys(Keys.SPACE)
+    np.testing.assert_array_equal(visit.traces[0][0], fitted[::2])
+    np.testing.assert_array_equal(visit.traces[-1][0], fitted[[7]])
+    assert note.text == "Where the model puts rows whose labels it has seen: classes look better apart than they are."
+    low, high = visit.run("return plot.layout.xaxis.range")
+    assert low < fitted[:, 0].min() < fitted[:, 0].max() < high
+    assert visit.neighbours == before
+    one.send_keys(Keys.SPACE)
+    np.testing.assert_array_equal(visit.traces[0][0], points[::2, :2])
+    visit.show(points[:, :2])
+    assert not visit.find(By.ID, "positions").is_displayed()
+    assert not visit.find(By.ID, "seen").is_displayed()
+
+
+def test_a_single_fitted_coordinate_has_the_heights_of_the_others(points):
+    found = content(interactive_map(points[:, :1], np.arange(40) % 3, fitted_coordinates=points[:, 1:2]))
+    np.testing.assert_array_equal(unpacked(found["fitted"][0]), points[:, 1])
+    assert found["fitted"][1] == found["axes"][1]
+
+
+def test_axes_are_components_only_where_they_are(points):
+    assert content(interactive_map(points[:, :2], metric_coordinates=points))["height"] == "component"
+    assert content(interactive_map(points[:, :2], metric_coordinates=points[:, ::-1]))["height"] == "place"
+
+
+def test_honesty_is_under_the_title(visit, points):
+    visit.show(points[:, :2], title="Map", honesty=ATTACKS[1])
+    assert visit.find(By.ID, "honesty").text == ATTACKS[1]
+    assert not visit.run("return window.ran")
+    visit.show(points[:, :2], title="Map")
+    assert visit.find_all(By.ID, "honesty") == []
+
+
+def island_names(visit):
+    """Names on the map with the coordinates of their middles."""
+    code = """const {xaxis, yaxis} = plot._fullLayout; const {left, top} = plot.getBoundingClientRect();
+    return [...document.querySelectorAll('#names span')].map((one) => {
+      const box = one.getBoundingClientRect();
+      const place = [box.left + box.width / 2 - left - xaxis._offset, box.top + box.height / 2 - top - yaxis._offset];
+      return [one.textContent, xaxis.p2d(place[0]), yaxis.p2d(place[1])];
+    })"""
+    return {name: place for name, *place in visit.run(code)}
+
+
+def test_classes_are_named_on_their_islands(visit):
+    rng = np.random.default_rng(0)
+    names = ["first", ATTACKS[1], "third", "two points"]
+    codes = np.repeat([0, 1, 2, 3], [20, 20, 20, 2])
+    islands = np.array([[0, 0], [9, 0], [0, 9], [9, 9]])[codes] + rng.normal(size=(62, 2)) / 2
+    visit.show(islands, [names[code] for code in codes])
+
+    def assert_named(*expected):
+        found = island_names(visit)
+        assert list(found) == [name if len(name) <= 24 else f"{name[:24]}…" for name in (names[code] for code in expected)]
+        for code, place in zip(expected, found.values(), strict=True):
+            np.testing.assert_allclose(place, np.median(islands[codes == code], axis=0), atol=0.05)
+
+    assert_named(1, 0, 2)  # as frequent ones, in the order of their texts
+    visit.run("return Plotly.relayout(plot, {'xaxis.range': [-5, 25]}).then(() => null)")
+    assert_named(1, 0, 2)
+    visit.find_all(By.CSS_SELECTOR, "#legend input")[1].click()
+    assert_named(1, 2)
+    switch = visit.find(By.ID, "named")
+    assert (switch.aria_role, switch.accessible_name) == ("switch", "Names")
+    switch.send_keys(Keys.SPACE)
+    assert island_names(visit) == {}
+    assert not visit.run("return window.ran")
+
+
+def test_names_do_not_lie_on_one_another(visit):
+    labels = np.repeat([f"class {code}" for code in range(12)], 4)
+    visit.show(np.random.default_rng(0).normal(size=(48, 2)) / 1e6 + [[1, 1]] * 48, labels)
+    visit.run("return Plotly.relayout(plot, {'xaxis.range': [-9, 9], 'yaxis.range': [-9, 9]}).then(() => null)")
+    boxes = visit.run("return [...document.querySelectorAll('#names span')].map((one) => one.getBoundingClientRect().top)")
+    assert len(boxes) == 12
+    assert np.diff(np.sort(boxes)).min() > 10
+
+
+@pytest.mark.parametrize("labels", [None, "numbers"])
+def test_maps_without_classes_have_no_names(visit, points, labels):
+    visit.show(points[:, :2], None if labels is None else points[:, 2])
+    assert island_names(visit) == {}
+    assert not visit.find(By.ID, "named").is_displayed()
+
+
+# Filter, selection and file.
+
+
+def open_details(visit, name):
+    visit.find(By.CSS_SELECTOR, f"#{name} summary").send_keys(Keys.ENTER)
+
+
+def filter_by(visit, column, **values):
+    """Type values into the controls of a column's filter, by their names."""
+    Select(visit.find(By.ID, "filtered")).select_by_visible_text(column)
+    for name, value in values.items():
+        (field,) = [one for one in visit.find_all(By.CSS_SELECTOR, "#condition input") if one.accessible_name == name]
+        field.clear()
+        field.send_keys(value)
+
+
+def drawn_points(visit):
+    """All points of the groups that are switched on, in the order of their first coordinate."""
+    code = "return plot.data.filter((one) => one.mode === 'markers' && one.hoverinfo === 'none' && one.visible !== false)"
+    parts = visit.run(code + ".map((one) => [[...one.x], [...one.y]])")
+    found = np.concatenate([np.array(part).T.reshape(-1, 2) for part in parts])
+    return found[np.argsort(found[:, 0])]
+
+
+def in_order(points):
+    return points[np.argsort(points[:, 0])]
+
+
+def test_filter_by_numbers_dates_and_texts(visit, points):
+    size = np.where(np.arange(40) == 3, np.nan, points[:, 2])
+    kind = np.array(["Red", "green", None, "<b>blue</b>"], dtype=object)[np.arange(40) % 4]
+    day = np.datetime64("2024-01-01T12:00") + np.arange(40).astype("timedelta64[D]")
+    visit.show(points[:, :2], np.arange(40) % 2, table={"size": size, "kind": kind, "day": day})
+    open_details(visit, "filter")
+
+    def assert_shown(kept):
+        visit.until(lambda: visit.texts("#kept") == [f"{kept.sum()} of 40 rows shown"])
+        np.testing.assert_array_equal(drawn_points(visit), in_order(points[kept, :2]))
+        counts = [str((kept & (np.arange(40) % 2 == code)).sum()) for code in (0, 1)]
+        assert visit.legend == ["class", "0", counts[0], "1", counts[1]]
+
+    filter_by(visit, "size", **{"from": "-0.5"})
+    assert_shown(size >= -0.5)
+    filter_by(visit, "size", to="0.5")
+    between = (size >= -0.5) & (size <= 0.5)
+    assert_shown(between)
+    filter_by(visit, "kind", contains="RE")
+    assert_shown(between & np.isin(kind, ["Red", "green"]))
+    assert visit.texts("#conditions li") == ["size: from -0.5, to 0.5 remove", "kind: contains RE remove"]
+    visit.find(By.CSS_SELECTOR, "#conditions button").click()
+    assert_shown(np.isin(kind, ["Red", "green"]))
+    Select(visit.find(By.ID, "filtered")).select_by_visible_text("kind")
+    field, *boxes = visit.find_all(By.CSS_SELECTOR, "#condition input")
+    field.send_keys(Keys.BACKSPACE, Keys.BACKSPACE)
+    visit.until(lambda: visit.texts("#kept") == [""])
+    assert [box.accessible_name for box in boxes] == ["<b>blue</b>", "Red", "green", "missing"]
+    boxes[1].click()
+    boxes[3].click()
+    assert_shown(np.isin(kind, ["<b>blue</b>", "green"]))
+    visit.find(By.CSS_SELECTOR, "#conditions button").click()
+    visit.until(lambda: visit.texts("#kept") == [""])
+    Select(visit.find(By.ID, "filtered")).select_by_visible_text("day")
+    first, last = visit.find_all(By.CSS_SELECTOR, "#condition input")
+    first.send_keys("01032024")  # month, day, year
+    last.send_keys("01072024")
+    assert_shown((np.arange(40) >= 2) & (np.arange(40) <= 6))
+
+
+def test_a_filter_keeps_what_is_switched_off_and_the_colours(visit, points):
+    visit.show(points[:, :2], np.arange(40) % 4, table={"size": points[:, 2]})
+    looks = visit.run("return plot.data.map(({marker}) => marker?.color)")
+    visit.find_all(By.CSS_SELECTOR, "#legend input")[1].click()
+    open_details(visit, "filter")
+    filter_by(visit, "size", **{"from": str(points[points[:, 2].argsort()[-3], 2])})
+    visit.until(lambda: visit.texts("#kept") == ["3 of 40 rows shown"])
+    assert visit.run("return plot.data.map(({marker}) => marker?.color)") == looks
+    assert [box.is_selected() for box in visit.find_all(By.CSS_SELECTOR, "#legend input")] == [True, False, True, True]
+    assert visit.traces[1][1] is False
+
+
+def drag(visit, corners):
+    """Press the button at the first of some places of the plot, in data coordinates, and go around."""
+    code = """const {xaxis, yaxis} = plot._fullLayout;
+    return arguments[0].map(([x, y]) => [xaxis._offset + xaxis.d2p(x), yaxis._offset + yaxis.d2p(y)]);"""
+    pixels = np.round(visit.run(code, corners)).astype(int)
+    chain = visit.point_at(*pixels[0]).click_and_hold()
+    for dx, dy in np.diff(pixels, axis=0).tolist():
+        chain = chain.move_by_offset(dx, dy)
+    chain.release().perform()
+
+
+def saved_rows(visit):
+    """The file that the page saves."""
+    visit.driver.execute_cdp_cmd("Page.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(visit.folder)})
+    path = visit.folder / "rows.csv"
+    path.unlink(missing_ok=True)
+    visit.find(By.ID, "save").click()
+    visit.until(path.exists)
+    return path
+
+
+def test_lasso_and_export(visit, points):
+    formulas = ["=1+1", "+1", "-2", "@x", "\t=1", 'a "quoted", text', "two\nlines", "\uff1d1", "\u200b=1", "-cmd", "plain"]
+    table = {
+        "text": [formulas[row % len(formulas)] for row in range(40)],
+        "single": points[:, 2].astype(np.float32),
+        "=name": np.where(np.arange(40) % 3 == 0, np.nan, points[:, 3]),
+        "count": np.arange(40),
+    }
+    labels = np.array(["a", "b"])[np.arange(40) % 2]
+    ids = [f"-id {row}" for row in range(40)]
+    visit.show(points[:, :2], labels, table=table, ids=ids, fitted_coordinates=points[:, 2:])
+    assert not visit.find(By.ID, "save").is_enabled()
+    visit.find(By.CSS_SELECTOR, "[data-val=lasso]").click()
+    drag(visit, [[-0.9, -0.9], [0.9, -0.9], [0.9, 0.9], [-0.9, 0.9], [-0.9, -0.9]])
+    inside = (np.abs(points[:, :2]) < 0.9).all(axis=1)
+    visit.until(lambda: visit.texts("#picked") == [f"{inside.sum()} rows selected"])
+    path = saved_rows(visit)
+    expected = pd.DataFrame({"id": ids, "class": labels, **table})
+    expected[["map 1", "map 2", "fitted 1", "fitted 2"]] = points
+    write_table(expected[inside].reset_index(drop=True), visit.folder / "expected.csv")
+    found, wanted = (pd.read_csv(visit.folder / name, dtype=str, keep_default_na=False) for name in ("rows.csv", "expected.csv"))
+    numbers = ["single", "'=name", "count", "map 1", "map 2", "fitted 1", "fitted 2"]
+    pd.testing.assert_frame_equal(found.drop(columns=numbers), wanted.drop(columns=numbers))
+    read = [frame[numbers].replace("", "nan").astype(float).to_numpy() for frame in (found, wanted)]
+    np.testing.assert_allclose(read[0], read[1], rtol=1e-7)
+    np.testing.assert_array_equal(read[0][:, 1], np.array(table["=name"])[inside])
+    np.testing.assert_array_equal(read[0][:, 3:], points[inside])
+    assert "'=1+1" in path.read_text("utf-8")
+    # The selection stays when colours change, and goes with a double click.
+    visit.colour_by("count")
+    assert sum(map(len, visit.run("return plot.data.map((one) => one.selectedpoints ?? [])"))) == inside.sum()
+    visit.find(By.ID, "unpick").click()
+    assert visit.texts("#picked") == ["No rows selected"]
+
+
+@pytest.mark.parametrize("dimensions", [2, 3])
+def test_the_keyboard_selects_what_is_shown(visit, points, dimensions):
+    visit.show(points[:, :dimensions], np.arange(40) % 2, table={"size": points[:, 3]})
+    open_details(visit, "filter")
+    filter_by(visit, "size", **{"from": "0"})
+    visit.until(lambda: visit.texts("#kept") != [""])
+    visit.find_all(By.CSS_SELECTOR, "#legend input")[0].send_keys(Keys.SPACE)
+    open_details(visit, "selection")
+    visit.find(By.ID, "pick").send_keys(Keys.ENTER)
+    expected = [row for row in range(40) if points[row, 3] >= 0 and row % 2]
+    assert visit.texts("#picked") == [f"{len(expected)} rows selected"]
+    assert pd.read_csv(saved_rows(visit))["id"].tolist() == expected
+
+
+# New rows.
+
+
+def prepared_model(points, kernel, kind=LearnedKernelMetric, **settings):
+    """A pipeline of a scaler and a metric, its table and classes."""
+    table = pd.DataFrame(3 * points + [100, 0, -5, 1], columns=["first", "second", "<i>third</i>", "fourth"])
+    classes = np.where(points[:, 0] > 0, np.where(points[:, 3] > 0, "a", "b"), "c")
+    return make_pipeline(StandardScaler(), kind(kernel=kernel, **settings)).fit(table, classes), table, classes
+
+
+def new_rows(table, count=25, seed=1):
+    return table.sample(count, replace=True, random_state=seed) + np.random.default_rng(seed).normal(size=(count, table.shape[1]))
+
+
+def drop_rows(visit, text, name="new.csv"):
+    """Give a file to the page as one that chooses it by keyboard does."""
+    path = visit.folder / name
+    path.write_bytes(text.encode("utf-8") if isinstance(text, str) else text)
+    visit.find(By.ID, "file").send_keys(str(path))
+    visit.until(lambda: visit.texts("#placed") not in ([""], ["Reading …"]) and not visit.texts("#placed")[0].startswith("Placing"))
+    return visit.texts("#placed")[0]
+
+
+def coordinates_of_added(visit, count):
+    """What the page computed: the learned coordinates by their distances, and the places of new rows."""
+    (group,) = [place for place, name in enumerate(visit.texts("#legend .name")) if name == "new rows"]
+    code = "const found = plot.data.find((one) => one.marker.symbol === 'x'); return [[...found.x], [...found.y]]"
+    places = np.array(visit.run(code)).T
+    assert places.shape == (count, 2)
+    assert group == len(visit.texts("#legend .name")) - 1
+    return places
+
+
+def assert_placed(visit, model, table, layout, metric, new, said):
+    """The page has the new rows where neighbours in the metric put them, and lists the true neighbours at the true distances."""
+    assert said.startswith(f"{len(new)} rows placed")
+    own = model.transform(new)
+    expected = median_places(metric, layout, own)
+    np.testing.assert_allclose(coordinates_of_added(visit, len(new)), expected, rtol=1e-7, atol=1e-9)
+    distances = np.linalg.norm(metric[None] - own[:, None], axis=2)
+    for row in range(3):
+        visit.find_all(By.CSS_SELECTOR, "#added button")[row].click()
+        assert visit.row == f"new {row + 1}"
+        near = np.argsort(distances[row], kind="stable")[:10]
+        assert [name for name, _, _ in visit.neighbours] == [str(other) for other in near]
+        np.testing.assert_allclose([one[2] for one in visit.neighbours], distances[row, near], rtol=6e-4)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "settings"),
+    [
+        ("rbf", {}),
+        ("rbf", {"kernel_params": {"gamma": 0.3}}),
+        ("exponential", {}),
+        ("laplacian", {"bandwidth": 2.0}),
+        ("linear", {}),
+        ("rbf", {"input_metric": "diagonal"}),
+        ("exponential", {"input_metric": "full"}),
+        (kernels.Scalar("linear") + 0.5 * kernels.Scalar("rbf", bandwidth=1.0), {}),
+        (
+            kernels.Diagonal([kernels.Scalar("rbf", bandwidth=1.0), kernels.Scalar("laplacian", bandwidth=3.0)]),
+            {"kind": FixedKernelMetric},
+        ),
+    ],
+    ids=str,
+)
+def test_new_rows_are_placed_as_python_would(visit, points, kernel, settings):
+    model, table, classes = prepared_model(points, kernel, **settings)
+    metric, layout = model.transform(table), points[:, :2] ** 3
+    placer = web_placer(model, table, layout, metric)
+    visit.show(layout, classes, table=table, metric_coordinates=metric, placer=placer)
+    open_details(visit, "new")
+    new = new_rows(table)
+    said = drop_rows(visit, new.iloc[:, ::-1].assign(more="x").to_csv(index=False))
+    assert_placed(visit, model, table, layout, metric, new, said)
+
+
+def test_rows_of_a_linear_metric_and_of_an_array(visit, points):
+    classes = np.where(points[:, 0] > 0, "a", "b")
+    model = LMNN().fit(points, classes)
+    metric, layout = model.transform(points), points[:, 2:]
+    visit.show(layout, classes, metric_coordinates=metric, placer=web_placer(model, points, layout, metric))
+    open_details(visit, "new")
+    new = new_rows(pd.DataFrame(points, columns=["x0", "x1", "x2", "x3"]))
+    said = drop_rows(visit, new.to_csv(index=False))
+    assert_placed(visit, model, points, layout, metric, new.to_numpy(), said)
+
+
+@pytest.mark.parametrize("scaler", [QuantileTransformer(n_quantiles=15), RobustScaler(), MinMaxScaler((-1, 1)), MaxAbsScaler()])
+def test_tables_with_gaps_and_categories(visit, points, scaler):
+    table = pd.DataFrame(np.round(points[:, :2], 1), columns=["size", "weight"]).astype(object).infer_objects()
+    table.loc[::7, "size"] = np.nan
+    table["kind"] = np.array(["red", "green", None], dtype=object)[np.arange(40) % 3]
+    table["ripe"] = points[:, 2] > 0
+    classes = np.where(points[:, 0] > 0, np.where(points[:, 3] > 0, "a", "b"), "c")
+    model = make_pipeline(table_encoder(table), scaler, FeatureWeights(), LearnedKernelMetric(bandwidth=1.0))
+    model.fit(table, classes)
+    metric, layout = model.transform(table), points[:, 2:]
+    visit.show(layout, classes, table=table, metric_coordinates=metric, placer=web_placer(model, table, layout, metric))
+    open_details(visit, "new")
+    new = table.sample(30, random_state=0)
+    new["weight"] = np.where(np.arange(30) % 2, new["weight"], new["weight"] + 0.013)
+    new.iloc[4, 2] = "unknown"
+    said = drop_rows(visit, new.to_csv(index=False, sep=";"))
+    own = model.transform(new)
+    expected = median_places(metric, layout, own)
+    np.testing.assert_allclose(coordinates_of_added(visit, 30), expected, rtol=1e-6, atol=1e-6)
+    assert said.startswith("30 rows placed")
+    visit.find_all(By.CSS_SELECTOR, "#added button")[4].click()
+    assert "unknown" in visit.texts("#row td")
+
+
+def test_a_map_of_the_metric_itself_has_a_place_for_every_row(visit, points):
+    model, table, classes = prepared_model(points, "rbf")
+    metric = model.transform(table)
+    visit.show(metric, classes, placer=web_placer(model, table, metric))
+    open_details(visit, "new")
+    new = new_rows(table)
+    drop_rows(visit, new.to_csv(index=False))
+    np.testing.assert_allclose(coordinates_of_added(visit, len(new)), model.transform(new), rtol=1e-7, atol=1e-9)
+
+
+@pytest.fixture
+def placing(visit, points):
+    """A page that places rows of four columns."""
+    model, table, classes = prepared_model(points, "rbf")
+    layout, metric = points[:, :2], model.transform(table)
+    placer = web_placer(model, table, layout, metric)
+    visit.show(layout, classes, table=table, metric_coordinates=metric, placer=placer, fitted_coordinates=points[:, 2:])
+    open_details(visit, "new")
+    return visit
+
+
+HEADER = "first,second,<i>third</i>,fourth\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "The file is empty"),
+        (HEADER, "The file has no rows"),
+        ("first,second\n1,2\n", 'The file lacks 2 columns of the model: "<i>third</i>", "fourth".'),
+        (HEADER + "1,2,3,4\n1,x<b>,3,4\n", 'Line 3, column "second": "x<b>" is not a number.'),
+        (HEADER + "1,2,,4\n", 'Line 2, column "<i>third</i>": there is no value, and the model knows no gaps.'),
+        (HEADER + "1,2,3\n", "Line 2 has 3 cells, and the first line 4."),
+        (HEADER + '1,2,3,"4\n', "The quotes that begin in line 2 do not end."),
+        ("first,first\n1,2\n", 'Two columns have the name "first".'),
+        (HEADER + "1,2,3,4\n" * 20_001, "The file has more than 20000 rows; take fewer."),
+        (HEADER + "1,2,3," + "9" * 1_000_000 + "\n", "is not a number."),
+        (HEADER + "1,2,3," + "x" * 1_000_000 + "\n", "is not a number."),
+    ],
+    ids=lambda text: str(text)[:30],
+)
+def test_files_that_cannot_be_placed_get_a_message(placing, text, message):
+    said = drop_rows(placing, text)
+    assert message in said
+    assert len(said) < 200
+    assert "new rows" not in placing.legend
+    assert placing.texts("#added li") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEADER + "101.5,1e-1,-7,0\n99,2,3,1\n",
+        "\ufeff" + HEADER.replace(",", ";") + "101,5;0,1;-7;0\r\n99;2;3;1\r\n",
+        HEADER.replace(",", "\t") + '"101.5"\t0.1\t -7 \t0\n\n99\t2\t3\t1',
+        ('"note, ""quoted""\nin two lines",' + HEADER + 'a,101.5,0.1,-7,0\n"b\nc",99,2,3,1\n').encode("utf-8"),
+        ("größe," + HEADER + "1,101.5,0.1,-7,0\n1,99,2,3,1\n").encode("latin-1"),
+    ],
+)
+def test_csv_of_every_sort(placing, points, text):
+    drop_rows(placing, text)
+    model, table, _ = prepared_model(points, "rbf")
+    own = model.transform(pd.DataFrame([[101.5, 0.1, -7, 0], [99, 2, 3, 1]], columns=table.columns))
+    expected = median_places(model.transform(table), points[:, :2], own)
+    np.testing.assert_allclose(coordinates_of_added(placing, 2), expected, rtol=1e-7)
+
+
+def test_new_rows_are_rows_like_others(placing, points):
+    rows = "id," + HEADER + "=1+1,101.5,0.1,-7,0\n" + f"{ATTACKS[1]},99,2,3,1\n"
+    drop_rows(placing, rows)
+    assert placing.legend[-2:] == ["new rows", "2"]
+    assert placing.texts("#added .name") == ["=1+1", ATTACKS[1]]
+    assert set(placing.texts("#added .label")) <= {"a", "b", "c"}
+    placing.look_for("=1")
+    assert placing.row == "=1+1"
+    assert placing.texts("#row td") == ["missing", "101.5", "0.1", "-7", "0"]
+    # Fitted positions, hovering, filter and file know them, too.
+    before = coordinates_of_added(placing, 2)
+    placing.find_all(By.CSS_SELECTOR, "#positions input")[1].click()
+    assert not np.allclose(coordinates_of_added(placing, 2), before)
+    placing.find_all(By.CSS_SELECTOR, "#positions input")[0].click()
+    placing.point_at_coordinates(*before[1]).perform()
+    placing.until(placing.find(By.ID, "tip").is_displayed)
+    assert placing.texts("#tip strong") == [ATTACKS[1]]
+    open_details(placing, "filter")
+    filter_by(placing, "first", **{"from": "101.5", "to": "101.5"})
+    placing.until(lambda: placing.texts("#conditions li") == ["first: from 101.5, to 101.5 remove"])
+    assert placing.texts("#kept") == ["1 of 42 rows shown"]
+    assert placing.legend[-2:] == ["new rows", "1"]
+    # Another file takes their place.
+    placing.find(By.CSS_SELECTOR, "#conditions button").click()
+    drop_rows(placing, HEADER + "1,2,3,4\n", name="other.csv")
+    assert placing.texts("#added .name") == ["new 1"]
+    assert placing.legend[-2:] == ["new rows", "1"]
+    assert not placing.run("return window.ran")
+
+
+def test_a_file_can_be_dropped_onto_the_page(placing):
+    code = """const transfer = new DataTransfer();
+    transfer.items.add(new File([arguments[0]], "dropped.csv", {type: "text/csv"}));
+    for (const type of ["dragover", "drop"]) {
+      const event = new DragEvent(type, {dataTransfer: transfer, bubbles: true, cancelable: true});
+      if (plot.dispatchEvent(event)) throw new Error("the browser would open the file");
+    }"""
+    placing.run(code, HEADER + "1,2,3,4\n")
+    placing.until(lambda: placing.texts("#placed")[0].startswith("1 row placed"))
+
+
+def test_a_page_says_why_it_cannot_place_rows(visit, points):
+    visit.show(points[:, :2])
+    assert visit.texts("#placeable") == ["New rows cannot be placed on this page: it was made without a model for them."]
+    assert not visit.find(By.ID, "file").is_displayed()
+    visit.show(points[:, :2], placer={"missing": ATTACKS[1]})
+    assert visit.texts("#placeable") == [ATTACKS[1]]
+    assert not visit.run("return window.ran")
+
+
+def test_why_a_model_cannot_be_in_a_page(points, monkeypatch):
+    model, table, classes = prepared_model(points, "rbf")
+    metric = model.transform(table)
+
+    def reason(model, X=table, metric=metric):
+        found = web_placer(model, X, points[:, :2], metric)
+        assert list(found) == ["missing"]
+        return found["missing"]
+
+    def fitted(*steps, X=table):
+        return make_pipeline(*steps, LearnedKernelMetric()).fit(X, classes)
+
+    def rbf(one, other):
+        return float(one @ other)
+
+    additive = make_pipeline(LearnedKernelMetric(kernel="additive")).fit(table, classes)
+    assert "its kernel is 'additive', and known are rbf, exponential, laplacian, linear" in reason(additive)
+    assert "something else than rows of numbers" in reason(LearnedKernelMetric(kernel=rbf).fit(points, classes), points)
+    assert "PCA, a step of the model, is not known here" in reason(fitted(PCA()))
+    assert "a step after the metric changes its coordinates" in reason(
+        make_pipeline(LearnedKernelMetric(), PCA()).fit(table, classes)
+    )
+    assert "clips" in reason(fitted(MinMaxScaler(clip=True)))
+    assert "normal distribution" in reason(fitted(QuantileTransformer(n_quantiles=9, output_distribution="normal")))
+    assert "the model has 2 coordinates, and the metric of this map 4" in reason(model, metric=points)
+    dated = table.assign(day=pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(40), unit="D"))
+    assert "DateParts" in reason(fitted(table_encoder(dated), X=dated), dated)
+    assert "no metric of outmetric" in reason(StandardScaler().fit(table))
+    monkeypatch.setattr("outmetric.maps.webplacer.MOST_LETTERS", 100)
+    assert "MB that are allowed" in reason(model)
+
+
+# All of it, in every window and with every name.
+
+
+def full_page(points, names):
+    """Arguments of a page with everything, whose texts are some names."""
+    table = pd.DataFrame(points, columns=[*names, "last"][:4] if len(names) > 2 else ["a", "b", "c", "d"])
+    labels = np.array(names, dtype=object)[np.arange(40) % len(names)]
+    model = LearnedKernelMetric().fit(points, np.arange(40) % len(names))
+    metric = model.transform(table.to_numpy())
+    return {
+        "coordinates": points[:, :2],
+        "labels": labels,
+        "table": table.assign(text=labels),
+        "metric_coordinates": metric,
+        "fitted_coordinates": points[:, 2:],
+        "honesty": names[0],
+        "probabilities": np.full((40, len(names)), 1 / len(names)),
+        "classes": names,
+        "novelty": np.linspace(0, 1, 40),
+        "placer": {**web_placer(model, points, points[:, :2], metric), "columns": list(map(str, table.columns))},
+    }
+
+
+HOSTILE = [ATTACKS[1], "\u202emirrored \u2067text", "word " * 200_000]
+
+
+def test_hostile_names_stay_texts_in_every_control(visit, points):
+    visit.show(**full_page(points, HOSTILE))
+    for name in ("filter", "selection", "new"):
+        open_details(visit, name)
+    visit.look_for("39")
+    for column in range(len(visit.find_all(By.CSS_SELECTOR, "#filtered option"))):
+        Select(visit.find(By.ID, "filtered")).select_by_index(column)
+    (box, *_) = visit.find_all(By.CSS_SELECTOR, "#condition input[type=checkbox]")
+    box.click()
+    visit.until(lambda: len(visit.texts("#conditions li")) == 1)
+    header = ",".join('"' + name.replace('"', '""') + '"' for name in [*HOSTILE, "last"])
+    said = drop_rows(visit, f"{header}\n1,2,3,4\n")
+    assert said.startswith("1 row placed")
+    visit.find(By.CSS_SELECTOR, "#added button").click()
+    assert visit.row == "new 1"
+    assert not visit.run("return window.ran")
+    assert visit.find_all(By.CSS_SELECTOR, "aside img, header img, #names img, aside b") == []
+    shown = visit.texts("#names span, option, #condition label, #conditions li, #placeable, #row .bars .name, #placed, h2")
+    assert max(map(len, shown)) < 400
+    assert visit.run("return document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.fixture
+def emulated(visit):
+    """A function that sets the size and the colours of the screen."""
+
+    def emulate(width, height, scheme):
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        visit.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        visit.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+    yield emulate
+    visit.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    visit.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def test_a_window_of_320_pixels(visit, points, emulated):
+    emulated(320, 640, "light")
+    visit.show(**full_page(points, ["a" * 60, "b", "c" * 60]))
+    for name in ("filter", "selection", "new"):
+        open_details(visit, name)
+    visit.look_for("5")
+    assert visit.run("return document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+    widest = (
+        "return Math.max(...[...document.querySelectorAll('header *, aside *')].map((one) => one.getBoundingClientRect().right))"
+    )
+    assert visit.run(widest) <= 320
+
+
+def luminance(colour):
+    """Of a colour in the words of WCAG, from "#rrggbb" or "rgb(r, g, b)"."""
+    parts = [int(colour[place : place + 2], 16) for place in (1, 3, 5)] if colour[0] == "#" else re.findall(r"\d+", colour)[:3]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in (int(p) / 255 for p in parts)]
+    return np.dot(linear, [0.2126, 0.7152, 0.0722])
+
+
+def contrast(one, other):
+    low, high = sorted([luminance(one), luminance(other)])
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("dimensions", [2, 3])
+def test_dark_mode_comes_and_goes(visit, points, emulated, dimensions):
+    emulated(1200, 800, "dark")
+    visit.show(points[:, :dimensions], np.arange(40) % 10)
+
+    def paper():
+        return visit.run("return [plot._fullLayout.paper_bgcolor, getComputedStyle(document.body).backgroundColor]")
+
+    dark, behind = paper()
+    assert luminance(dark) == luminance(behind) < 0.05
+    for selector in ("p", "h2", "summary", ".count"):
+        ink = visit.run("return getComputedStyle(document.querySelector(arguments[0])).color", selector)
+        assert contrast(ink, behind) > 4.5
+    colours = visit.run("return plot.data.slice(0, 10).map(({marker}) => marker.color)")
+    assert min(contrast(colour, dark) for colour in colours) > 3
+    assert len(set(colours)) == 10
+    emulated(1200, 800, "light")
+    visit.until(lambda: luminance(paper()[0]) == luminance(paper()[1]) == 1)
+
+
+def test_new_controls_are_reached_by_the_keyboard(visit, points):
+    visit.show(**full_page(points, ["x", "y", "z"]))
+    for name in ("filter", "selection", "new"):
+        open_details(visit, name)
+    visit.find(By.ID, "pick").send_keys(Keys.ENTER)
+    visit.find(By.ID, "wanted").click()
+    reached = []
+    for _ in range(45):
+        active = visit.driver.switch_to.active_element
+        reached.append((active.tag_name, active.get_attribute("id"), active.accessible_name))
+        ActionChains(visit.driver).send_keys(Keys.TAB).perform()
+    assert {"named", "filtered", "pick", "unpick", "save", "file"} <= {name for _, name, _ in reached}
+    assert {"contains", "out of fold", "x", "missing"} <= {name for _, _, name in reached}
+    assert {tag for tag, _, name in reached if not name} <= {"body", "aside", "div"}  # what only scrolls
+
+
+def test_the_map_follows_the_size_of_its_place(visit, points):
+    visit.show(points[:, :2], np.arange(40) % 2, fitted_coordinates=points[:, 2:], honesty="word " * 60)
+    visit.find_all(By.CSS_SELECTOR, "#positions input")[1].click()
+    visit.until(lambda: visit.run("return Math.abs(plot._fullLayout.height - plot.clientHeight) < 1"))
+    assert visit.run("return document.documentElement.scrollHeight <= innerHeight")

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from outmetric import plots as plots
     from outmetric import storage as storage
     from outmetric import tables as tables
-    from outmetric.choosing import MetricClassifier, MetricSearchCV
+    from outmetric.automatic import MetricClassifier, MetricRegressor
+    from outmetric.choosing import MetricSearchCV
     from outmetric.estimators import FixedKernelMetric, LearnedKernelMetric, OutputMetric
+    from outmetric.layouts import MetricMap
     from outmetric.solvers import Status
     from outmetric.storage import load, save
 
@@ -29,6 +31,8 @@ __all__ = [
     "FixedKernelMetric",
     "LearnedKernelMetric",
     "MetricClassifier",
+    "MetricMap",
+    "MetricRegressor",
     "MetricSearchCV",
     "OutputMetric",
     "Status",
@@ -42,7 +46,9 @@ __all__ = [
 ROOM_OF = {
     "FixedKernelMetric": "estimators",
     "LearnedKernelMetric": "estimators",
-    "MetricClassifier": "choosing",
+    "MetricClassifier": "automatic",
+    "MetricMap": "layouts",
+    "MetricRegressor": "automatic",
     "MetricSearchCV": "choosing",
     "OutputMetric": "estimators",
     "Status": "solvers",

@@ -16,8 +16,8 @@ from typing import Any
 # The rooms that have what the module had.
 MOVED = {
     "candidates": ("choosing",),
-    "classifier": ("choosing", "columns"),
-    "comparison": ("choosing",),
+    "classifier": ("automatic", "columns", "choosing"),
+    "comparison": ("automatic",),
     "describe": ("estimators",),
     "face": ("estimators",),
     "files": ("foundation",),

@@ -82,7 +82,8 @@ def shared_groups(
 ) -> tuple[list[Group], list[tuple[float, ...]]]:
     """The groups of candidates, and for each candidate a tuple that is smaller the simpler it is.
 
-    ``dimension`` is that of the targets unless candidates say otherwise; ``n_samples`` are in all folds together.
+    ``dimension`` is that of the targets unless candidates say otherwise; ``n_samples`` are in all folds together. Real targets
+    (not ``labelled``) with other components make other rows similar, so candidates share their components too.
     """
     prefix = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
     bases: dict[Any, tuple[Any, Settings | None]] = {}
@@ -91,7 +92,7 @@ def shared_groups(
     order: list[Any] = []
     simplicity: list[tuple[float, ...]] = []
     for index, candidate in enumerate(candidates):
-        flexible = {prefix + name for name in (*WEIGHTS, *TARGETS, *ROUNDS)} & set(candidate)
+        flexible = {prefix + name for name in (*WEIGHTS, *(TARGETS if labelled else ()), *ROUNDS)} & set(candidate)
         common = {name: value for name, value in candidate.items() if name not in flexible}
         key = _fingerprint(common)
         if key not in bases:
@@ -143,12 +144,10 @@ def _served(metric: Any, labelled: bool, n_samples: int) -> Settings | None:
         settings = settings_of(metric)
     except (ValueError, TypeError):  # a fit of its own will tell
         return None
-    if settings.landmarks_reason(0) is not None and not (labelled and isinstance(metric.similarity, str)):
+    if settings.landmarks_reason(n_samples) is not None and not (labelled and isinstance(metric.similarity, str)):
         return None  # one pass for all folds knows classes only
     if (settings.kernel.supervised or settings.kernel.takes == "table") and settings.landmarks_reason(n_samples) is not None:
         return None  # one pass for all folds would show a kernel the targets of validation rows; and it takes arrays
-    if settings.input_metric is not None and settings.landmarks_reason(n_samples) is not None:
-        return None  # and it knows one kernel only
     served = settings.kernel.is_separable and settings.kernel.n_outputs is None
     return settings if served and settings.solver in ("auto", "spectral", "nystroem") else None
 

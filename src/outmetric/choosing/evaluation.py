@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,38 +14,19 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params
 
-from outmetric.choosing.candidates import Alike, Group, metric_of
+from outmetric.choosing.batches import Batches, LandmarkFold, exact_maps, landmark_maps
+from outmetric.choosing.candidates import Group, metric_of
 from outmetric.choosing.votes import ClassVote, Vote
-from outmetric.estimators import (
-    Gathered,
-    LandmarkMap,
-    Settings,
-    check_new,
-    check_supervision,
-    check_training,
-    data_kind,
-    exact_problem,
-    kernel_of_round,
-    landmark_map,
-    pulled_back,
-    transform_of,
-    with_checked_landmarks,
-)
-from outmetric.foundation import Array, fits_in_memory, in_threads, n_points, now, require_memory, stack
-from outmetric.kernels import MatrixKernel
-from outmetric.problem import ClassSummary, real_targets
+from outmetric.estimators import Gathered, LandmarkMap, check_training, data_kind, landmark_map, with_checked_landmarks
+from outmetric.foundation import Array, fits_in_memory, in_threads, now, stack
 from outmetric.rows import Statistics, blocks_of, gather
-from outmetric.solvers import Decomposition, FeatureDecomposition, Maps, Status
+from outmetric.solvers import Maps, Status
 
-# Candidates that are trained together; more would not be faster.
-BATCH = 64
 # With landmarks, at most so many training points of a fold vote on at most so many of its validation points.
 REFERENCE = 1000
 VALIDATION = 1000
 
 Splits = list[tuple[Array, Array]]
-# Positions in a group's list of members, and what makes their maps or raises an error that concerns them only.
-Batches = Iterator[tuple[list[int], Callable[[], Maps]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +131,7 @@ def evaluate(task: Task, X: Any, y: Array, vote: Vote, request: Request) -> list
         if task.group.settings is None:
             yield [0], partial(_own_maps, estimator, X_train, y_train, X_test, params)
         else:
-            yield from _shared_maps(estimator, task.group.settings, task.group.members, X_train, y_train, X_test, params)
+            yield from exact_maps(estimator, task.group.settings, task.group.members, X_train, y_train, X_test, params)
 
     return [_score(task, fold, maps, vote, train, test, X, request)]
 
@@ -221,135 +201,6 @@ def _own_maps(estimator: Any, X_train: Any, y_train: Array, X_test: Any, params:
     return Maps(train, new, np.ones(1, dtype=bool), np.ones(1, dtype=bool))
 
 
-def _shared_maps(
-    estimator: Any,
-    settings: Settings,
-    members: tuple[Alike, ...],
-    X_train: Any,
-    y_train: Array,
-    X_test: Any,
-    params: Mapping[str, Any],
-) -> Batches:
-    """The maps of all members, batch by batch."""
-    if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
-        before = Pipeline(estimator.steps[:-1])
-        X_train, X_test = before.fit_transform(X_train, y_train, **params), before.transform(X_test)
-    metric = metric_of(estimator)
-    points = check_training(metric, X_train, settings.kernel.takes)
-    y, labelled = check_supervision(metric, y_train, n_points(points))
-    problem = exact_problem(settings, points, data_kind(metric), y, labelled)
-    new = check_new(metric, X_test)
-    n = len(problem.targets.values)
-    matrices = 3 + problem.similarity.held_arrays
-    require_memory(
-        8.0 * matrices * n * n,
-        f"a search on {n} samples ({matrices} arrays of {n} x {n})",
-        "landmarks (n_landmarks=1000), or search on fewer rows.",
-    )
-    (scalar,) = problem.kernel.scalars
-    gram, cross = scalar.gram(problem.points), scalar.cross(new, problem.points)
-
-    def decompose(ratio: float) -> Decomposition:
-        return Decomposition(gram, cross, problem.similarity, ratio)
-
-    def targets(own: Settings) -> Array:
-        return (own.class_targets(y) if labelled else real_targets(y, own.components(n))).values
-
-    def following(own: Settings, maps: Maps, kernel: MatrixKernel | None) -> tuple[MatrixKernel, Decomposition] | None:
-        """The kernel of the next round of an input metric, and its decomposition; None if the metric has degenerated."""
-        assert settings.input_metric is not None
-        assert maps.coefficients is not None
-        (scalar,) = (kernel or problem.kernel).scalars
-        pulled = pulled_back([(scalar, maps.coefficients[0])], problem.points, [problem.points], settings.input_metric)
-        transform = transform_of(pulled)
-        if transform.trouble is not None:
-            return None
-        kernel = kernel_of_round(own, transform, problem.points, y)
-        (scalar,) = kernel.scalars
-        ratio = own.gamma(problem.similarity.mean_degree) / own.regression_weight
-        return kernel, Decomposition(scalar.gram(problem.points), scalar.cross(new, problem.points), problem.similarity, ratio)
-
-    yield from _batches(settings, members, problem.similarity.mean_degree, decompose, targets, following)
-
-
-def _batches(
-    settings: Settings,
-    members: tuple[Alike, ...],
-    degree: float,
-    decompose: Callable[[float], Decomposition],
-    targets_of: Callable[[Settings], Array],
-    following: Any = None,
-) -> Batches:
-    """The maps of all members; ``decompose`` gives what those with one ratio of weights share, ``following`` the next round."""
-    alike: dict[Any, dict[Any, list[int]]] = defaultdict(lambda: defaultdict(list))
-    for position, member in enumerate(members):
-        alike[member.ratio][member.targets].append(position)
-    for by_targets in alike.values():
-        first = settings.with_weights(members[next(iter(by_targets.values()))[0]].settings)
-        shared = cache(partial(decompose, first.gamma(degree) / first.regression_weight))
-        for positions in by_targets.values():
-            targets = cache(partial(targets_of, settings.with_weights(members[positions[0]].settings)))
-            plain = [position for position in positions if not members[position].rounds]
-            for start in range(0, len(plain), BATCH):
-                part = plain[start : start + BATCH]
-                given = [members[position].settings for position in part]
-                yield part, partial(_maps, settings, shared, targets, given)
-            tracks: dict[Any, _Track] = {}
-            for position in sorted(set(positions) - set(plain), key=lambda position: members[position].rounds):
-                member = members[position]
-                if member.track not in tracks:
-                    tracks[member.track] = _Track(settings, member.settings, shared, targets, following)
-                yield [position], partial(tracks[member.track].maps, member.rounds)
-
-
-class _Track:
-    """One setting after 0, 1, 2, ... rounds of its input metric, each found once; a round that degenerates keeps the one before.
-
-    ``shared`` gives the decomposition without input metric, and ``following`` the next kernel and its decomposition, from the
-    member's settings, maps and kernel.
-    """
-
-    def __init__(self, settings: Settings, given: Any, shared: Any, targets: Any, following: Any) -> None:
-        self.own, self.following = settings.with_weights(given), following
-        self.solve = partial(_maps, settings, class_targets=targets, given=[given], coefficients=True)
-        self.shared = shared
-        self.kernel: MatrixKernel | None = None
-        self.found: list[Maps] = []
-
-    def maps(self, rounds: int) -> Maps:
-        """After this many rounds."""
-        if not self.found:
-            self.found.append(self.solve(self.shared))
-        while len(self.found) <= rounds:
-            step = self.following(self.own, self.found[-1], self.kernel)
-            if step is None:
-                self.found.append(self.found[-1])
-                continue
-            self.kernel, self.shared = step[0], partial(_constant, step[1])
-            self.found.append(self.solve(self.shared))
-        return self.found[rounds]
-
-
-def _constant(value: Any) -> Any:
-    return value
-
-
-def _maps(
-    settings: Settings,
-    decomposition: Callable[[], Decomposition],
-    class_targets: Callable[[], Array],
-    given: list[Any],
-    *,
-    coefficients: bool = False,
-) -> Maps:
-    """The maps of settings that share a decomposition and targets."""
-    shared, targets = decomposition(), class_targets()
-    weights = np.array([own["regression_weight"] for own in given], dtype=np.float64)
-    penalties = {name: [own[name] for own in given] for name in settings.model.weights}
-    model = settings.model.scaled(penalties, weights, shared.squares(targets), lambda: shared.identity_energy(targets, weights))
-    return shared.maps(targets, weights, model, tol=settings.tol, max_iter=settings.max_iter, coefficients=coefficients)
-
-
 def _evaluate_landmarks(task: Task, X: Any, y: Array, vote: ClassVote, request: Request) -> list[FoldScores]:
     """One pass over the data, then all folds. Landmarks and bandwidth are chosen from all rows: neither looks at labels."""
     estimator = clone(task.group.estimator)
@@ -375,10 +226,10 @@ def _evaluate_landmarks(task: Task, X: Any, y: Array, vote: ClassVote, request: 
 
         return [_score(task, fold, fail, vote, *split, X, request) for fold, split in zip(task.folds, splits, strict=True)]
 
-    features, classes = found.features, vote.classes
+    classes = vote.classes
     gathered = None
-    if len(task.folds) > 1:
-        gathered = Gathered(metric, found, Statistics(features, classes, cells.total(slice(None))))
+    if len(task.folds) > 1 and not any(member.rounds for member in task.group.members):
+        gathered = Gathered(metric, found, Statistics(found.features, classes, cells.total(slice(None))))
 
     def score_fold(item: tuple[int, tuple[Array, Array]]) -> FoldScores:
         fold, (train, test) = item
@@ -386,21 +237,8 @@ def _evaluate_landmarks(task: Task, X: Any, y: Array, vote: ClassVote, request: 
         voters, asked = _some(train, REFERENCE, rng), _some(test, VALIDATION, rng)
 
         def maps() -> Batches:
-            moments = cells.total(train)
-            present = moments[:, -1, -1] > 0
-            summary = ClassSummary.make(moments[present], features)
-            count = int(summary.counts.sum())
-            phi_train, phi_new = features.features(points[voters]), features.features(points[asked])
-
-            def decompose(ratio: float) -> Decomposition:
-                return FeatureDecomposition(summary, phi_train, phi_new, ratio)
-
-            def targets(own: Settings) -> Array:
-                prototypes = own.class_targets(classes[present], count).prototypes
-                assert prototypes is not None
-                return prototypes
-
-            yield from _batches(settings, task.group.members, summary.mean_degree, decompose, targets)
+            rows = LandmarkFold(points, vote.labels, classes, train, voters, asked)
+            yield from landmark_maps(settings, task.group.members, rows, found, cells.total(train))
 
         return _score(task, fold, maps, vote, voters, asked, X, request, gathered)
 

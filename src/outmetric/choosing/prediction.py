@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import MethodType
 from typing import Any, TypeVar
@@ -14,13 +12,17 @@ from sklearn import get_config
 from sklearn.base import ClassifierMixin, TransformerMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
+from sklearn.utils import RegressorTags
 from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from outmetric.choosing.committee import Member, Novelty
-from outmetric.choosing.votes import counted_votes, is_multimetric, scorer_of, smoothed_votes
+from outmetric.choosing.novelty import Novelty
+from outmetric.choosing.reasons import ReasonsMixin, explain
+from outmetric.choosing.reasons import unnamed_rows as unnamed_rows
+from outmetric.choosing.scores import is_multimetric, scorer_of, scoring_for, smoothed_votes
+from outmetric.choosing.votes import counted_votes
 from outmetric.columns import DateParts, check_frame, content, without_na
-from outmetric.estimators import Fact, located, number, settings_text
+from outmetric.estimators import Fact, Reasons, located, number, settings_text
 from outmetric.foundation import Array
 
 Class = TypeVar("Class", bound=type)
@@ -29,10 +31,13 @@ SHOWN = 5
 
 
 class _AfterRefit:
-    """A method that is there only with ``refit``; scikit-learn's `available_if` would not say why it is not."""
+    """A method that is there only with ``refit``, and for classes only if it is about them.
 
-    def __init__(self, method: Callable[..., Any]) -> None:
-        self.method = method
+    scikit-learn's `available_if` would not say why it is not there.
+    """
+
+    def __init__(self, method: Callable[..., Any], *, classes_only: bool) -> None:
+        self.method, self.classes_only = method, classes_only
         self.__doc__ = method.__doc__
 
     def __get__(self, search: Any, kind: type) -> Any:
@@ -42,23 +47,26 @@ class _AfterRefit:
             raise NotFittedError(
                 f"this {kind.__name__} has no {self.method.__name__}, since refit=False; best_params_ tells what to fit."
             )
+        if self.classes_only and search.learned_real_targets:
+            raise AttributeError(f"this {kind.__name__} learned real targets, so it has no {self.method.__name__}; use predict.")
         return MethodType(self.method, search)
 
 
-def _after_refit(*names: str) -> Callable[[Class], Class]:
+def _after_refit(*names: str, classes_only: bool = False) -> Callable[[Class], Class]:
     """Decorates classes, since TransformerMixin wraps `transform` when the class is made."""
 
     def hide(kind: Class) -> Class:
         for name in names:
-            setattr(kind, name, _AfterRefit(getattr(kind, name)))
+            setattr(kind, name, _AfterRefit(getattr(kind, name), classes_only=classes_only))
         return kind
 
     return hide
 
 
-@_after_refit("transform", "get_feature_names_out", "predict_proba", "predict_log_proba", "predict")
-class BestCandidateMixin(ClassifierMixin, TransformerMixin):
-    """Asks ``best_estimator_`` for coordinates, and ``voters_`` for votes among them."""
+@_after_refit("transform", "get_feature_names_out", "predict")
+@_after_refit("predict_proba", "predict_log_proba", classes_only=True)
+class BestCandidateMixin(ReasonsMixin, ClassifierMixin, TransformerMixin):
+    """Asks ``best_estimator_`` for coordinates, and ``voters_`` for votes or averages among them."""
 
     scoring: Any
     refit: Any
@@ -67,6 +75,17 @@ class BestCandidateMixin(ClassifierMixin, TransformerMixin):
     voters_: Any
     n_neighbors_: int
     classes_: Array
+    n_targets_: int
+
+    @property
+    def learned_real_targets(self) -> bool:
+        """Whether the targets that came with `fit` were real, not classes."""
+        return hasattr(self, "n_targets_")
+
+    @property
+    def asked_scoring(self) -> Any:
+        """What ``scoring`` means for the targets that came; before, for classes."""
+        return scoring_for(self.scoring, real=self.learned_real_targets)
 
     def transform(self, X: Any) -> Any:
         """The best estimator's coordinates."""
@@ -87,9 +106,16 @@ class BestCandidateMixin(ClassifierMixin, TransformerMixin):
         return np.asarray(np.log(self.predict_proba(X)))
 
     def predict(self, X: Any) -> Array:
-        """The class with most votes; of several the first."""
+        """The class with most votes, of several the first; for real targets the neighbours' average, of the form that y had."""
+        if self.learned_real_targets:
+            self.check_refitted()
+            return np.asarray(self.voters_.predict(np.asarray(self.transform(X))))
         votes = self._votes(X)
         return np.asarray(self.classes_[votes.argmax(axis=1)])
+
+    def _best_map(self) -> Any:
+        self.check_refitted()
+        return self.best_estimator_
 
     def _votes(self, X: Any) -> Array:
         self.check_refitted()
@@ -99,7 +125,7 @@ class BestCandidateMixin(ClassifierMixin, TransformerMixin):
     def scorer_(self) -> Any:
         """scikit-learn's scorer, or scorers by name, or the function that was given."""
         check_is_fitted(self)
-        scorer = scorer_of(self.scoring)
+        scorer = scorer_of(self.asked_scoring)
         return scorer._scorers if is_multimetric(self.scoring) else scorer
 
     def score(self, X: Any, y: Any = None, **params: Any) -> float:
@@ -108,8 +134,8 @@ class BestCandidateMixin(ClassifierMixin, TransformerMixin):
         Parameters
         ----------
         X : data that the estimator takes
-        y : array of shape (n,)
-            Class labels.
+        y : array of shape (n,) or (n, q)
+            Class labels, or real targets.
         **params : further arguments of the scorer, ``sample_weight`` for example
             Those that it requests, if scikit-learn routes metadata.
         """
@@ -125,19 +151,19 @@ class BestCandidateMixin(ClassifierMixin, TransformerMixin):
         found = scorer(self, X, y, **params)
         return float(found[self.refit] if several else found)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if self.learned_real_targets:
+            tags.estimator_type = "regressor"
+            tags.classifier_tags, tags.regressor_tags = None, RegressorTags()
+            tags.target_tags.multi_output = True
+        return tags
+
     def check_refitted(self) -> None:
         """Raise NotFittedError unless there is a model."""
         if hasattr(self, "cv_results_") and not hasattr(self, "best_estimator_"):
             raise NotFittedError("this MetricSearchCV has scores but no model: refit=False, or the search was interrupted.")
         check_is_fitted(self, "best_estimator_")
-
-
-@contextmanager
-def unnamed_rows() -> Iterator[None]:
-    """That rows come without names is told once, when they are checked, and not by every step of every map."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        yield
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,6 +189,10 @@ class PreparedMetric:
         """The learned distance between row i of X and row i of Z, shape (n,)."""
         return np.asarray(np.linalg.norm(self.coordinates(X) - self.coordinates(Z), axis=1))
 
+    def explain(self, X: Any, Z: Any) -> Reasons:
+        """The squared learned distance of row i of X and row i of Z, attributed to their columns."""
+        return explain(self.pipeline, X, Z)
+
     def __call__(self, x: Any, z: Any, squared: bool = False) -> float:
         """The distance between two rows (or its square); a row is a sequence of values, or a table of one row."""
         distance = float(self.distances(_one_row(x), _one_row(z))[0])
@@ -173,10 +203,11 @@ def _one_row(x: Any) -> Any:
     return x if hasattr(x, "columns") else np.asarray(x).reshape(1, -1)
 
 
-class BestMapMixin:
+class BestMapMixin(ReasonsMixin):
     """The maps of a committee, whatever it predicts: arrays and tables are checked, and the best map tells what is near."""
 
-    committee_: list[Member]
+    committee_: list[Any]
+    neighbours_: Any
     best_estimator_: Any
     novelty_: Novelty | None
     n_features_in_: int
@@ -191,6 +222,13 @@ class BestMapMixin:
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "committee_")
 
+    def _best_map(self) -> Any:
+        check_is_fitted(self)
+        return self.best_estimator_
+
+    def _rows(self, X: Any) -> Any:
+        return self.check_table(X, reset=False)
+
     def kneighbors(self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True) -> Any:
         """The nearest training rows in the best map, as scikit-learn's `KNeighborsClassifier.kneighbors` has them.
 
@@ -199,7 +237,7 @@ class BestMapMixin:
         X : data, optional
             Without it the neighbours of each training row, itself not among them.
         n_neighbors : int, optional
-            Default: as many as vote in the best map.
+            Default: 5.
         return_distance : bool
 
         Returns
@@ -210,7 +248,7 @@ class BestMapMixin:
             Numbers of training rows.
         """
         check_is_fitted(self)
-        voters = self.committee_[0].voters
+        voters = getattr(self, "neighbours_", None) or self.committee_[0].voters  # models of version 0.1 have the latter only
         return voters.kneighbors(None if X is None else self.transform(X), n_neighbors, return_distance)
 
     def pair_distance(self, pairs: Any) -> Array:
@@ -292,15 +330,15 @@ class BestMapMixin:
             ) from error
 
 
-def committee_facts(scoring: str, members: Sequence[Member]) -> list[Fact]:
-    """How well the best members of a committee did in cross-validation."""
-    chosen = [member.candidate for member in members[:SHOWN]]
-    others = {name for candidate in chosen for name in candidate.scores}
-    texts = [
-        f"{number(candidate.score)}{''.join(f', {name} {number(value)}' for name, value in candidate.scores.items())}: "
-        f"{settings_text(candidate.description)}, {candidate.n_neighbors} neighbours"
-        for candidate in chosen
-    ]
+def committee_facts(scoring: str, members: Sequence[Any]) -> list[Fact]:
+    """How well the best members of a committee did in cross-validation, and how much they have to say."""
+    others = {name for member in members[:SHOWN] for name in member.candidate.scores}
+    texts = []
+    for member in members[:SHOWN]:
+        chosen = member.candidate
+        scores = "".join(f", {name} {number(value)}" for name, value in chosen.scores.items())
+        votes = "" if chosen.n_neighbors is None else f", {chosen.n_neighbors} neighbours"
+        texts.append(f"{number(chosen.score)}{scores}: {settings_text(chosen.description)}{votes}, weight {member.weight:.2f}")
     told = " and ".join([scoring, *sorted(others)])
     return [
         Fact("scores", f"{told} in cross-validation; of the best of many, so a little too good"),

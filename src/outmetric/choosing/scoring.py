@@ -16,7 +16,8 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from outmetric.choosing.candidates import shared_groups
 from outmetric.choosing.evaluation import REFERENCE, FoldScores, Request, Splits, Task, evaluate, tasks_of
-from outmetric.choosing.votes import Vote, is_multimetric, scorer_of
+from outmetric.choosing.scores import is_multimetric, scorer_of
+from outmetric.choosing.votes import Vote
 from outmetric.estimators import Gathered
 from outmetric.foundation import Array, Budget, one_blas_thread
 

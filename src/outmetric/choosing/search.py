@@ -16,41 +16,31 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning, NotFittedError
 from sklearn.model_selection import ParameterGrid, ParameterSampler, check_cv
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.utils import Bunch, _safe_indexing, indexable
 from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import _check_method_params, column_or_1d
 
+from outmetric.choosing.callbacks import CallbackSupportMixin, Progress, with_callbacks
 from outmetric.choosing.candidates import metric_of
 from outmetric.choosing.evaluation import Request
 from outmetric.choosing.prediction import BestCandidateMixin
+from outmetric.choosing.scores import ScoreFunction, check_real_scoring, is_multimetric, score_function, scorer_of, scoring_for
 from outmetric.choosing.scoring import Scoring, check_refit, chosen_row, deciding_metric
-from outmetric.choosing.votes import ClassVote, check_voters, is_multimetric, score_function, scorer_of, smoothed_votes_to_onnx
-from outmetric.estimators import Described, Fact, check_labels, data, number, settings_text
+from outmetric.choosing.votes import AverageVote, ClassVote, ScoredVote, check_averages, check_voters, neighbours_to_onnx
+from outmetric.estimators import Described, Fact, check_supervision, data, number, settings_text
 from outmetric.foundation import (
     Array,
-    announce,
     check_integer,
     check_same_features,
     exportable_votes,
     is_fitted,
+    n_points,
     sample_of,
     storable,
 )
 from outmetric.rows import is_dask
-
-try:
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
-except ImportError:  # scikit-learn before 1.9 has no callbacks
-
-    class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Stands in where scikit-learn has none."""
-
-    def with_callbacks(method: Any) -> Any:
-        """The method as it is."""
-        return method
-
 
 # With landmarks, at most so many training points vote in the end.
 VOTERS = 10_000
@@ -59,35 +49,46 @@ VOTERS = 10_000
 def _check_stored(found: MetricSearchCV, size: int) -> None:
     if not isinstance(found.estimator, BaseEstimator):
         raise ValueError(f"a search has an estimator that is a {type(found.estimator).__name__}")
-    if hasattr(found, "best_estimator_"):
-        if not is_fitted(found.best_estimator_):
-            raise ValueError("a search has a best estimator that is not fitted")
-        check_voters(found.voters_, found.classes_)
+    if hasattr(found, "best_estimator_") or hasattr(found, "voters_"):  # or the search was interrupted
+        best = found.best_estimator_
+        if not isinstance(best, BaseEstimator) or not is_fitted(best) or not hasattr(best, "transform"):
+            raise ValueError("a search has a best estimator that is none, or not fitted")
+        if found.learned_real_targets:
+            check_averages(found.voters_, found.n_targets_)
+        else:
+            check_voters(found.voters_, found.classes_)
         check_integer("n_neighbors_", found.n_neighbors_)
-        check_same_features(found, found.best_estimator_)
+        check_same_features(found, best)
 
 
 def _sample(found: MetricSearchCV, size: int) -> Any:
     return sample_of(found.best_estimator_, size) if hasattr(found, "best_estimator_") else None
 
 
-def _voting_members(search: MetricSearchCV) -> list[tuple[Any, KNeighborsClassifier]]:
+def _voting_members(search: MetricSearchCV) -> list[tuple[Any, KNeighborsClassifier | KNeighborsRegressor]]:
     search.check_refitted()
     return [(search.best_estimator_, search.voters_)]
 
 
 @storable("MetricSearchCV", check=_check_stored, sample=_sample, transient=["_scored"])
-@exportable_votes(_voting_members, smoothed_votes_to_onnx)
+@exportable_votes(_voting_members, neighbours_to_onnx)
 class MetricSearchCV(CallbackSupportMixin, BestCandidateMixin, MetaEstimatorMixin, Described):
     """Choose the settings of a metric, and the number of neighbours that vote in it, by cross-validation.
 
-    Has the face of scikit-learn's `GridSearchCV` over a pipeline of the metric and `KNeighborsClassifier`, and the same scores
-    wherever the fits converge, but computes one eigendecomposition for each fold, kernel and ratio of weights, whatever the number
-    of candidates. A candidate that cannot be fitted gets no score (NaN, and a warning). `score` is that of ``scoring``.
+    Has the face of scikit-learn's `GridSearchCV` over a pipeline of the metric and `KNeighborsClassifier`, or `KNeighborsRegressor`
+    for real targets, and the same scores wherever the fits converge, but computes one eigendecomposition for each fold, kernel and
+    ratio of weights, whatever the number of candidates. A candidate that cannot be fitted gets no score (NaN, and a warning).
+    `score` is that of ``scoring``.
+
+    ``y`` says what is learned, as for the metrics: several columns, one column of floats, or numbers with fractions are real
+    targets. Then neighbours are averaged, `predict_proba` and ``classes_`` are not there, and to scikit-learn the fitted search is
+    a regressor; before the fit, which knows ``y``, it is a classifier.
 
     With landmarks (see the estimator) one pass over the data serves all folds and all candidates with one kernel, and fits the best
     one as well, unless the estimator is a pipeline, whose steps before the metric see other rows in each fold. Then at most 1000
-    training points vote on at most 1000 validation points of a fold, drawn at random, and in the end at most 10,000.
+    training points vote on at most 1000 validation points of a fold, drawn at random, and in the end at most 10,000. Rounds of an
+    input metric take two more passes each over the training part of each fold. For real targets each candidate with landmarks has
+    a fit of its own in each fold.
 
     Parameters
     ----------
@@ -100,11 +101,12 @@ class MetricSearchCV(CallbackSupportMixin, BestCandidateMixin, MetaEstimatorMixi
     n_neighbors : int or sequence of int
         Numbers of neighbours to try with every candidate; those above the size of the smallest training fold are left out.
     scoring : str, callable, list, tuple, set, dict or None
-        A name or scorer of scikit-learn that works on class predictions or probabilities. "neg_log_loss" (default) is taken of
-        smoothed votes, (votes + 1/2) / (n_neighbors + classes/2); with few samples it chooses better than accuracy. Several
-        metrics: their names, a dict of names or scorers, or a function that returns a dict of scores. None means accuracy.
+        A name or scorer of scikit-learn. "auto" (default) means "neg_log_loss" for classes and "neg_mean_squared_error" for real
+        targets, None means "accuracy" and "r2". "neg_log_loss" is taken of smoothed votes, (votes + 1/2) / (n_neighbors +
+        classes/2); with few samples it chooses better than accuracy. Several metrics: their names, a dict of names or scorers, or
+        a function that returns a dict of scores.
     cv : int, splitter or iterable of splits
-        Stratified for an int.
+        Stratified by classes for an int.
     refit : bool, str or callable
         Fit the best candidate on all data afterwards. With several metrics: the name of the one that decides, or False. A function
         gets ``cv_results_`` and returns the number of the row to take.
@@ -146,6 +148,9 @@ class MetricSearchCV(CallbackSupportMixin, BestCandidateMixin, MetaEstimatorMixi
     n_decompositions_ : int
         How many eigendecompositions were shared, folds included; candidates that need a fit of their own do not count.
     classes_ : array
+        Unless targets are real.
+    n_targets_ : int
+        Only if targets are real.
 
     Examples
     --------
@@ -169,7 +174,7 @@ class MetricSearchCV(CallbackSupportMixin, BestCandidateMixin, MetaEstimatorMixi
         param_grid: Mapping[str, Any] | Sequence[Mapping[str, Any]],
         *,
         n_neighbors: int | Sequence[int] = (1, 3, 5, 9, 15, 25),
-        scoring: Any = "neg_log_loss",
+        scoring: Any = "auto",
         cv: Any = 5,
         refit: bool | str | Callable[[dict[str, Any]], int] = True,
         n_iter: int | None = None,
@@ -203,8 +208,8 @@ class MetricSearchCV(CallbackSupportMixin, BestCandidateMixin, MetaEstimatorMixi
         Parameters
         ----------
         X : data that the estimator takes
-        y : array of shape (n,)
-            Class labels.
+        y : array of shape (n,) or (n, q)
+            Class labels, or real targets.
         groups : array of shape (n,), optional
             For splitters that keep groups together.
         **params : further arguments of the fits
@@ -218,32 +223,31 @@ class MetricSearchCV(CallbackSupportMixin, BestCandidateMixin, MetaEstimatorMixi
                 "MetricSearchCV takes data in memory: search on X.compute() or on a sample of it, then fit the best on X."
             )
         self._check_parameters()
-        metric = deciding_metric(self.scoring, self.refit)
-        X, y, groups = indexable(X, check_labels(self, y), groups)
-        self.classes_, labels = np.unique(y, return_inverse=True)
+        X, y, groups = indexable(X, y, groups)
+        y, labelled = check_supervision(self, y, n_points(X))
+        asked = scoring_for(self.scoring, real=not labelled)
+        metric = deciding_metric(asked, self.refit)
+        if labelled:
+            self.classes_ = np.unique(y)
+        else:
+            check_real_scoring(asked, y)
+            self.n_targets_ = 1 if y.ndim == 1 else y.shape[1]
         routed = self._routed(groups, _check_method_params(X, params))
-        candidates, splits = self._candidates(), self._splits(X, y, routed.splitter.split)
+        candidates, splits = self._candidates(), self._splits(X, y, routed.splitter.split, labelled)
         request = Request(routed.estimator.fit, self.return_train_score, self.error_score)
-        scoring = Scoring.plan(
-            self.estimator,
-            candidates,
-            splits,
-            self.n_neighbors,
-            len(y),
-            n_classes=len(self.classes_),
-            metric=metric,
-            request=request,
-        )
+        kind = {"n_classes": len(self.classes_)} if labelled else {"dimension": self.n_targets_}
+        scoring = Scoring.plan(self.estimator, candidates, splits, self.n_neighbors, len(y), metric=metric, request=request, **kind)
         score_params = routed.scorer.score
-        score = score_function(self.scoring, self.classes_, raises=request.raises, routed=bool(score_params))
-        vote = ClassVote(scoring.neighbours, labels, self.classes_, score, score_params)
+        classes = self.classes_ if labelled else None
+        score = score_function(asked, classes, raises=request.raises, routed=bool(score_params))
+        vote = self._vote(y, scoring.neighbours, score, score_params)
         self.n_splits_ = len(splits)
         self.n_samples_fit_ = len(y)
         self.n_decompositions_ = scoring.n_decompositions
         self._scored = scoring  # for `finish`, should this be interrupted
-        progress = _Progress(self, len(scoring.tasks), verbose=self.verbose)
+        progress = Progress(self, len(scoring.tasks), verbose=self.verbose)
         try:
-            scoring.run(X, y, vote, n_jobs=self.n_jobs, advance=progress.advance)
+            scoring.run(X, y if labelled else _told_apart(y, splits), vote, n_jobs=self.n_jobs, advance=progress.advance)
         finally:
             self.cv_results_ = scoring.table.results()
             self.multimetric_ = is_multimetric(self.scoring) or scoring.table.metrics not in ([], ["score"])
@@ -272,9 +276,14 @@ class MetricSearchCV(CallbackSupportMixin, BestCandidateMixin, MetaEstimatorMixi
             raise ValueError(f"param_grid={self.param_grid!r} holds no candidates; {{}} is one, the estimator as it is.")
         return candidates
 
-    def _splits(self, X: Any, y: Array, params: Mapping[str, Any]) -> list[tuple[Array, Array]]:
+    def _vote(self, y: Array, neighbours: Array, score: ScoreFunction, params: Mapping[str, Any]) -> ScoredVote:
+        if self.learned_real_targets:
+            return AverageVote(neighbours, y, score, params)
+        return ClassVote(neighbours, np.searchsorted(self.classes_, y), self.classes_, score, params)
+
+    def _splits(self, X: Any, y: Array, params: Mapping[str, Any], labelled: bool) -> list[tuple[Array, Array]]:
         rows = np.arange(len(y))
-        splits = [(rows[train], rows[test]) for train, test in check_cv(self.cv, y, classifier=True).split(X, y, **params)]
+        splits = [(rows[train], rows[test]) for train, test in check_cv(self.cv, y, classifier=labelled).split(X, y, **params)]
         if not splits:
             raise ValueError(f"cv={self.cv!r} gives no splits, so nothing can be scored; an iterator can be used only once.")
         return splits
@@ -295,7 +304,7 @@ class MetricSearchCV(CallbackSupportMixin, BestCandidateMixin, MetaEstimatorMixi
         return (
             MetadataRouter(owner=self)
             .add(estimator=self.estimator, method_mapping=MethodMapping().add(caller="fit", callee="fit"))
-            .add(scorer=scorer_of(self.scoring), method_mapping=scores)
+            .add(scorer=scorer_of(self.asked_scoring), method_mapping=scores)
             .add(splitter=self.cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
         )
 
@@ -324,14 +333,15 @@ class MetricSearchCV(CallbackSupportMixin, BestCandidateMixin, MetaEstimatorMixi
         """
         if not hasattr(self, "_scored") or not self._scored.table.is_comparable():
             raise NotFittedError("there is no interrupted fit with a candidate that was scored in all folds.")
-        X, y = indexable(X, column_or_1d(y, warn=True))
+        X, y = indexable(X, y)
+        y = check_supervision(self, y, n_points(X))[0] if self.learned_real_targets else column_or_1d(y, warn=True)
         self._conclude(X, y, self._scored)
         del self._scored
         return self
 
     def _conclude(self, X: Any, y: Array, scoring: Scoring) -> None:
         """Choose the best candidate and fit it on all data."""
-        check_refit(self.refit, self.scoring, scoring.table.metrics if self.multimetric_ else None)
+        check_refit(self.refit, self.asked_scoring, scoring.table.metrics if self.multimetric_ else None)
         if self.multimetric_ and not self.refit:
             return  # none of the metrics decides
         if callable(self.refit):
@@ -354,17 +364,20 @@ class MetricSearchCV(CallbackSupportMixin, BestCandidateMixin, MetaEstimatorMixi
             for name in ("n_features_in_", "feature_names_in_"):
                 if hasattr(self.best_estimator_, name):
                     setattr(self, name, getattr(self.best_estimator_, name))
-            self.voters_ = self._make_voters(X, np.unique(y, return_inverse=True)[1])
+            self.voters_ = self._make_voters(X, y)
 
-    def _make_voters(self, X: Any, labels: Array) -> KNeighborsClassifier:
-        if len(labels) > VOTERS and getattr(metric_of(self.best_estimator_), "solver_", None) == "nystroem":
+    def _make_voters(self, X: Any, y: Array) -> KNeighborsClassifier | KNeighborsRegressor:
+        real = self.learned_real_targets
+        values = y if real else np.unique(y, return_inverse=True)[1]
+        if len(values) > VOTERS and getattr(metric_of(self.best_estimator_), "solver_", None) == "nystroem":
+            order = np.random.default_rng(0).permutation(len(values))
             # At least one of each class.
-            order = np.random.default_rng(0).permutation(len(labels))
-            first = order[np.unique(labels[order], return_index=True)[1]]
+            first = order[:0] if real else order[np.unique(values[order], return_index=True)[1]]
             others = order[~np.isin(order, first)]
             rows = np.sort(np.concatenate([first, others[: VOTERS - len(first)]]))
-            X, labels = _safe_indexing(X, rows), labels[rows]
-        return KNeighborsClassifier(self.n_neighbors_).fit(np.asarray(self.best_estimator_.transform(X)), labels)
+            X, values = _safe_indexing(X, rows), values[rows]
+        voters = KNeighborsRegressor(self.n_neighbors_) if real else KNeighborsClassifier(self.n_neighbors_)
+        return voters.fit(np.asarray(self.best_estimator_.transform(X)), values)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "cv_results_")
@@ -385,7 +398,7 @@ class MetricSearchCV(CallbackSupportMixin, BestCandidateMixin, MetaEstimatorMixi
         features = None if pairwise else getattr(self, "n_features_in_", None)
         tried = f"{len(means)} candidates ({counts} numbers of neighbours) on {self.n_splits_} folds{missing}"
         facts = [
-            Fact("learned from", data(self.n_samples_fit_, features, self.classes_)),
+            Fact("learned from", data(self.n_samples_fit_, features, getattr(self, "classes_", None))),
             Fact("searched", f"{tried}; {self.n_decompositions_} shared eigendecompositions"),
         ]
         if not hasattr(self, "best_index_"):
@@ -394,11 +407,13 @@ class MetricSearchCV(CallbackSupportMixin, BestCandidateMixin, MetaEstimatorMixi
             return [*facts, Fact("status", f"no best candidate: {why}")]
         scoring = metric
         if metric == "score":
-            scoring = self.scoring if isinstance(self.scoring, str) else getattr(self.scoring, "__name__", repr(self.scoring))
+            asked = self.asked_scoring
+            scoring = asked if isinstance(asked, str) else getattr(asked, "__name__", repr(asked))
         facts += [Fact("score", f"{scoring}, mean ± standard deviation over folds"), Fact("best", result(self.best_index_))]
         others = scored & (np.arange(len(means)) // counts != self.best_index_ // counts)
         if others.any():
             facts.append(Fact("runner-up", result(int(np.argmax(np.where(others, means, -np.inf))))))
+        facts += self.reason_facts()
         if hasattr(self, "refit_time_"):
             facts.append(Fact("fitted", f"the best, on all samples, in {self.refit_time_:.2g} s"))
         return facts
@@ -417,27 +432,7 @@ class MetricSearchCV(CallbackSupportMixin, BestCandidateMixin, MetaEstimatorMixi
         return tags
 
 
-class _Progress:
-    """Tells scikit-learn's callbacks, where there are any, and people who asked."""
-
-    def __init__(self, search: MetricSearchCV, tasks: int, *, verbose: Any) -> None:
-        self.search, self.tasks, self.verbose, self.done = search, tasks, verbose, 0
-        self.context = None
-        if hasattr(search, "_init_callback_context"):
-            self.context = search._init_callback_context(max_subtasks=tasks).call_on_fit_task_begin(estimator=search)
-
-    def advance(self) -> None:
-        self.done += 1
-        if self.context is not None:
-            task = self.context.subcontext(task_name="kernel and fold")
-            task.call_on_fit_task_begin(estimator=self.search)
-            task.call_on_fit_task_end(estimator=self.search)
-        if callable(self.verbose):
-            self.verbose(self.done, self.tasks, "kernels and folds scored")
-        elif self.verbose:
-            end = "\n" if self.done == self.tasks else ""
-            announce("MetricSearchCV", f"{self.done} of {self.tasks} kernels and folds scored", again=True, end=end)
-
-    def end(self) -> None:
-        if self.context is not None:
-            self.context.call_on_fit_task_end(estimator=self.search)
+def _told_apart(y: Array, splits: list[tuple[Array, Array]]) -> Array:
+    """Real targets; as a column where those of a training part are all whole, which would be taken for classes otherwise."""
+    ambiguous = y.ndim == 1 and any((y[train] == np.rint(y[train])).all() for train, _ in splits)
+    return y[:, None] if ambiguous else y

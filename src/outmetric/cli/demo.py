@@ -81,7 +81,7 @@ def demo(
             for n_components in sorted({split.n_classes - 1, 2}, reverse=True):
                 model, accuracy = _fitted(split, name, kind(n_components), table)
             title = f"{split.name}, {name}: {accuracy:.1%} in two dimensions"
-            _draw(split, model, axes[row, column], title, legend=column == len(models) - 1)
+            _draw(split, model, axes[row, column], title)
     Console().print(table)
     figure.suptitle("held-out points; pale: training points; outlined: targets of the classes", fontsize=10)
     with whole(picture) as partial:
@@ -109,8 +109,8 @@ def _certificate(model: Any) -> str:
     return f"gradient {model.history_[-1].optimality:.0e}"
 
 
-def _draw(split: _Split, model: Any, ax: Any, title: str, legend: bool) -> None:
+def _draw(split: _Split, model: Any, ax: Any, title: str) -> None:
     from outmetric.maps import output_map
 
-    output_map(model, split.test, split.test_labels, X_train=split.train, y_train=split.train_labels, legend=legend, ax=ax)
+    output_map(model, split.test, split.test_labels, X_train=split.train, y_train=split.train_labels, ax=ax)
     ax.set_title(title, fontsize=10)

@@ -32,6 +32,7 @@ from outmetric.cli.terminal import (
     check_result,
     give,
     give_json,
+    load_model,
     names_in,
     printable,
     progress,
@@ -150,7 +151,7 @@ def transform(
     """
     check_result(output, as_json, model, data)
     with progress() as tell:
-        fitted = _load(model)
+        fitted = load_model(model)
         frame = Reading(encoding, delimiter, decimal).read(data, fitted.columns)
         tell(0, None, f"mapping {len(frame)} rows")
         with _used_from(model):
@@ -163,6 +164,10 @@ def transform(
 def predict(
     model: Model,
     data: Data,
+    interval: Annotated[
+        float | None,
+        typer.Option(help="For numbers: the ends of an interval that holds the number with this probability, such as 0.9."),
+    ] = None,
     output: Output = "-",
     encoding: Encoding = None,
     delimiter: Delimiter = None,
@@ -177,14 +182,20 @@ def predict(
     \b
     outmetric predict cars.model new-cars.csv
     outmetric predict cars.model new-cars.csv --json | jq '.[0].prediction'
+    outmetric predict prices.model new-cars.csv --interval 0.9
     """
+    if interval is not None and not 0 < interval < 1:
+        raise ValueError(f"--interval {interval:g} is no probability between 0 and 1, such as 0.9.")
     check_result(output, as_json, model, data)
     with progress() as tell:
-        fitted = _load(model)
+        fitted = load_model(model)
         frame = Reading(encoding, delimiter, decimal).read(data, fitted.columns)
         tell(0, None, f"predicting {len(frame)} rows")
         with _used_from(model):
             found = _predictions(fitted, frame, called(data))
+            if interval is not None:
+                low, high = fitted.predict_interval(frame, interval, called(data)).T
+                found += [("lower", low), ("upper", high)]
             novelty = fitted.novelty(frame, called(data))
     found += [] if novelty is None else [("novelty", novelty)]
     give([fitted.row_names(frame), *found], output, as_json)
@@ -196,6 +207,9 @@ def neighbors(
     model: Model,
     query: Data,
     k: Annotated[int, typer.Option("-k", min=1, help="How many.")] = 5,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say why: up to three features that make the two rows near, with both values.")
+    ] = False,
     output: Output = "-",
     encoding: Encoding = None,
     delimiter: Delimiter = None,
@@ -206,17 +220,19 @@ def neighbors(
 
     \b
     outmetric neighbors cars.model my-car.csv -k 3
+    outmetric neighbors cars.model my-car.csv --explain
     """
     import numpy as np
 
     check_result(output, as_json, model, query)
     with progress() as tell:
-        fitted = _load(model)
+        fitted = load_model(model)
         frame = Reading(encoding, delimiter, decimal).read(query, fitted.columns)
         tell(0, None, f"finding neighbours of {len(frame)} rows")
         with _used_from(model):
             distances, rows = fitted.neighbors(fitted.transform(frame, called(query)), k)
             novelty = fitted.novelty(frame, called(query))
+            reasons = fitted.reasons(frame, rows, called(query)) if explain else None
     name, queries = fitted.row_names(frame)
     found = [
         (name, np.repeat(queries, k)),
@@ -225,6 +241,7 @@ def neighbors(
         ("distance", distances.ravel()),
         (str(fitted.columns.target), fitted.targets[rows].ravel()),
     ]
+    found += [] if reasons is None else [("reasons", reasons.ravel())]
     give(found, output, as_json)
     _tell_novel_rows(name, queries, novelty)
 
@@ -249,7 +266,7 @@ def distance(
     import numpy as np
 
     check_result(output, as_json, model, a, b)
-    fitted = _load(model)
+    fitted = load_model(model)
     reading = Reading(encoding, delimiter, decimal)
     with _used_from(model):
         (names_a, one), (names_b, other) = (_places(fitted, given, reading) for given in (a, b))
@@ -271,7 +288,7 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    fitted = _load(model)
+    fitted = load_model(model)
     with _used_from(model):
         facts, summary = fitted.facts(), "" if as_json else fitted.summary()
     if as_json:
@@ -300,7 +317,7 @@ def export(
     from outmetric.foundation import write_whole
 
     check_file(output, (".onnx",), model)
-    fitted = _load(model)
+    fitted = load_model(model)
     with _used_from(model):
         content = to_onnx(fitted.estimator, fitted.example()).SerializeToString()
     write_whole(output, content)
@@ -317,16 +334,6 @@ def _fitted(*args: Any, settings: dict[str, Any], **kwargs: Any) -> Outcome:
         if not settings:
             raise
         raise ValueError(f"a value of --set does not suit: {error}") from error
-
-
-def _load(path: Path) -> TableModel:
-    from outmetric.storage import load
-    from outmetric.tables import TableModel
-
-    found = load(path)
-    if not isinstance(found, TableModel):
-        raise ValueError(f"{path} holds a {type(found).__name__} without a table; the command takes models of `outmetric fit`.")
-    return found
 
 
 def _used_from(path: Path) -> AbstractContextManager[None]:

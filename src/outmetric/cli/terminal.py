@@ -17,6 +17,7 @@ import typer
 
 if TYPE_CHECKING:
     from outmetric.columns import Columns, Remedy
+    from outmetric.tables import TableModel
 
 PICTURES = (".png", ".pdf", ".svg")
 INTERRUPTED = 130  # as shells have it
@@ -28,6 +29,7 @@ OPTIONS = {
     "decimal": "--decimal ,",
     "encoding": "--encoding latin-1",
     "model": "--model learned or --model fixed",
+    "automatic": "--model auto",
     "blocks": "outmetric embed",
     "real": "--real",
 }
@@ -46,7 +48,7 @@ Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Threads t
 Seed = Annotated[int, typer.Option(min=0, help="For everything random.")]
 TimeBudget = Annotated[
     float | None,
-    typer.Option(min=0.1, help="Seconds that MetricClassifier may take; what it left out for that is told."),
+    typer.Option(min=0.1, help="Seconds that MetricClassifier or MetricRegressor may take; what is left out for that is told."),
 ]
 Real = Annotated[bool, typer.Option("--real", help="Whole numbers in the target are numbers, not classes.")]
 Output = Annotated[
@@ -203,6 +205,17 @@ def check_not_read(path: Path, *sources: Path | str) -> None:
             continue
         if same:
             raise ValueError(f"{path} is what is read; give another name for the result.")
+
+
+def load_model(path: Path) -> TableModel:
+    """A model that `outmetric fit` made."""
+    from outmetric.storage import load
+    from outmetric.tables import TableModel
+
+    found = load(path)
+    if not isinstance(found, TableModel):
+        raise ValueError(f"{path} holds a {type(found).__name__} without a table; the command takes models of `outmetric fit`.")
+    return found
 
 
 def draw(ax: Any, path: Path) -> None:

@@ -5,6 +5,7 @@ from outmetric.columns.dates import are_dates, read_dates
 from outmetric.columns.encoding import check_frame, held, table_encoder, without_na
 from outmetric.columns.errors import Remedy, TableError, shown
 from outmetric.columns.kinds import Columns, align, check_columns
+from outmetric.columns.origins import column_origins
 from outmetric.columns.parts import DateParts
 from outmetric.columns.weights import FeatureWeights
 
@@ -18,6 +19,7 @@ __all__ = [
     "are_dates",
     "check_columns",
     "check_frame",
+    "column_origins",
     "content",
     "held",
     "read_dates",

@@ -13,14 +13,14 @@ class Remedy:
 
     Attributes
     ----------
-    way : "leave_out", "decimal", "encoding", "model", "blocks" or "real"
-        Leave out columns, say the decimal mark or the encoding, choose another model, read in blocks, or take whole numbers in the
-        target for numbers.
+    way : "leave_out", "decimal", "encoding", "model", "automatic", "blocks" or "real"
+        Leave out columns, say the decimal mark or the encoding, choose another model or the automatic one, read in blocks, or take
+        whole numbers in the target for numbers.
     columns : tuple of str
         Those to leave out.
     """
 
-    way: Literal["leave_out", "decimal", "encoding", "model", "blocks", "real"]
+    way: Literal["leave_out", "decimal", "encoding", "model", "automatic", "blocks", "real"]
     columns: tuple[str, ...] = ()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -12,13 +13,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from outmetric.columns.dates import Dates, read_dates
 from outmetric.columns.errors import TableError, shown
-from outmetric.foundation import Array, exportable, storable
+from outmetric.foundation import Array, check_features, exportable, storable
 
 DAY = 86400.0
 # What goes round, and in how many days.
 CYCLES = {"year": 366.0, "month": 31.0, "week": 7.0, "day": 1.0}
 # Dates that go round less than this share of a cycle say nothing by it that they do not say by the time.
 LEAST_ROUND = 0.5
+# What it takes to read a column of a row, in numbers that are looked at.
+COLUMN = 8000
 # Of a cycle; what varies less is round-off.
 LEAST_CHANGE = 1e-9
 # Sines are rounded to multiples of 1 / this: quantiles are steps where many dates have the same, as Mondays have, and what another
@@ -95,6 +98,7 @@ def _width(model: DateParts) -> int:
 
 
 def _check_stored(found: DateParts, size: int) -> None:
+    check_features(found, size)
     width = getattr(found, "n_features_in_", None)
     if width is None:
         return
@@ -107,8 +111,18 @@ def _check_stored(found: DateParts, size: int) -> None:
         raise ValueError("the parts of dates do not fit together")
 
 
+def _sample(found: DateParts, size: int) -> Any:
+    """A date for each column, in a zone where those that were learned from had one."""
+    zones = getattr(found, "zones_", None)
+    if zones is None:
+        return None
+    row = np.empty((1, len(zones)), dtype=object)
+    row[0] = [datetime.datetime(2000, 1, 1, tzinfo=None if zone is None else datetime.UTC) for zone in zones]
+    return row
+
+
 @exportable(_to_onnx, _width)
-@storable("DateParts", check=_check_stored)
+@storable("DateParts", check=_check_stored, sample=_sample, work=lambda found: COLUMN * len(getattr(found, "zones_", ())))
 class DateParts(TransformerMixin, BaseEstimator):
     """Turn columns of dates into numbers: the days since the first one, and where in the year, month, week and day they are.
 

@@ -1,4 +1,4 @@
-"""Features weighted by what they tell about the classes."""
+"""Features weighted by what they tell about the targets."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from outmetric.foundation import Array, exportable, row_of_numbers, storable
+from outmetric.foundation import Array, check_features, exportable, row_of_numbers, storable
 
 
 def _to_onnx(graph: Any, model: Any, variables: Sequence[Any]) -> str:
@@ -17,9 +18,11 @@ def _to_onnx(graph: Any, model: Any, variables: Sequence[Any]) -> str:
 
 
 @exportable(_to_onnx, lambda model: len(model.weights_))
-@storable("FeatureWeights", sample=row_of_numbers)
+@storable("FeatureWeights", check=check_features, sample=row_of_numbers)
 class FeatureWeights(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Multiply each feature by R2^power, where R2 is the share of its variance that the classes explain.
+    """Multiply each feature by R2^power, where R2 is the share of its variance that the targets explain.
+
+    Of classes it is the share of the variance between their means; of real targets that of the best linear function of them.
 
     Parameters
     ----------
@@ -38,12 +41,8 @@ class FeatureWeights(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the weights."""
         X = validate_data(self, X, dtype=[np.float64, np.float32])
-        labels = np.unique(column_or_1d(y), return_inverse=True)[1]
-        sizes = np.bincount(labels)
-        means = np.array([X[labels == label].mean(axis=0) for label in range(len(sizes))])
-        between = sizes @ (means - X.mean(axis=0)) ** 2 / len(X)
         total = X.var(axis=0)
-        explained = np.divide(between, total, out=np.zeros_like(total), where=total > 0)
+        explained = np.divide(_explained(X, np.asarray(y)), total, out=np.zeros_like(total), where=total > 0)
         largest = explained.max(initial=0.0)
         self.weights_ = (explained / largest) ** self.power if largest > 0 else np.ones_like(total)
         return self
@@ -58,3 +57,15 @@ class FeatureWeights(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
+
+
+def _explained(X: Array, y: Array) -> Array:
+    """The variance of each feature that targets explain: classes (n,), or real targets (n, q)."""
+    if y.ndim == 2 or type_of_target(y) == "continuous":
+        centred = y.reshape(len(y), -1) - y.reshape(len(y), -1).mean(axis=0)
+        basis = np.linalg.svd(centred, full_matrices=False)[0][:, : np.linalg.matrix_rank(centred)]
+        return np.asarray(np.sum((basis.T @ (X - X.mean(axis=0))) ** 2, axis=0) / len(X))
+    labels = np.unique(column_or_1d(y), return_inverse=True)[1]
+    sizes = np.bincount(labels)
+    means = np.array([X[labels == label].mean(axis=0) for label in range(len(sizes))])
+    return np.asarray(sizes @ (means - X.mean(axis=0)) ** 2 / len(X))

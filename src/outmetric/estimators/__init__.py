@@ -1,5 +1,6 @@
 """The two models as scikit-learn estimators: parameters, checks, fits, fitted metrics and their summaries."""
 
+from outmetric.estimators.attribution import Reasons, exchanged
 from outmetric.estimators.base import (
     KernelTransformer,
     MetricTransformer,
@@ -14,6 +15,7 @@ from outmetric.estimators.checks import (
     check_kernel_parameters,
     check_labels,
     check_points,
+    check_real_targets,
     check_supervision,
     declared_kernel,
     located,
@@ -24,10 +26,10 @@ from outmetric.estimators.fitting import LandmarkMap, exact_problem, landmark_ma
 from outmetric.estimators.kernel_metric import Gathered, KernelMetric
 from outmetric.estimators.metric import LinearMetric, Metric, OutputMetric, exportable_metric
 from outmetric.estimators.models import FixedKernelMetric, LearnedKernelMetric
-from outmetric.estimators.rounds import Round, kernel_of_round, pulled_back, transform_of
+from outmetric.estimators.rounds import Round, kernel_of_round, transform_of
 from outmetric.estimators.settings import Settings, settings_of
 from outmetric.estimators.streaming import with_checked_landmarks
-from outmetric.estimators.summary import Described, Fact, data, listed, number, setting, settings_text, shortened
+from outmetric.estimators.summary import Described, Fact, data, leading_features, listed, number, setting, settings_text, shortened
 
 __all__ = [
     "Described",
@@ -42,6 +44,7 @@ __all__ = [
     "Metric",
     "MetricTransformer",
     "OutputMetric",
+    "Reasons",
     "Round",
     "Settings",
     "bandwidth_of",
@@ -49,23 +52,25 @@ __all__ = [
     "check_labels",
     "check_new",
     "check_points",
+    "check_real_targets",
     "check_supervision",
     "check_training",
     "data",
     "data_kind",
     "declared_kernel",
     "exact_problem",
+    "exchanged",
     "exportable_metric",
     "kept_points",
     "kernel_of_round",
     "landmark_map",
+    "leading_features",
     "listed",
     "located",
     "mostly_alone",
     "number",
     "own_copy",
     "points_of_pairs",
-    "pulled_back",
     "setting",
     "settings_of",
     "settings_text",

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from outmetric.estimators.attribution import Reasons
 from outmetric.estimators.checks import check_pairs, check_points, declared_kernel, is_numeric_matrix
 from outmetric.estimators.metric import Metric, OutputMetric
 from outmetric.estimators.summary import Described, Fact, data, listed, settings_text
@@ -37,6 +38,9 @@ def _check_stored(found: Any, size: int) -> None:
     width = getattr(found, "n_features_in_", None)
     if width != learned_on:
         raise ValueError(f"{type(found).__name__} claims {width} features and was learned on {learned_on}")
+    outputs = metric.metric_factor.shape[0]
+    if getattr(found, "_n_features_out", outputs) != outputs:  # each of them would be given a name
+        raise ValueError(f"{type(found).__name__} claims {found._n_features_out!r:.100} outputs and has {outputs}")
 
 
 def _sample(found: Any, size: int) -> Any:
@@ -97,6 +101,51 @@ class MetricTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Descr
     def pair_score(self, pairs: Any) -> Array:
         """Minus `pair_distance`: the larger, the more similar."""
         return -self.pair_distance(pairs)
+
+    def explain(self, X: Any, X_other: Any) -> Reasons:
+        """Why rows are near or far: the squared learned distance of row i of X and row i of X_other, attributed to the features.
+
+        The contributions add up to the squared distance, to 1e-3 of it. They are integrated gradients along the segment between the
+        two rows, and do not depend on which comes first. Kernels without gradients (forests, products of kernels, functions):
+        columns are exchanged between the two rows, one after the other, in up to 24 orders over which the changes are averaged,
+        about Shapley values.
+
+        Parameters
+        ----------
+        X, X_other : data of the same number of rows
+
+        Returns
+        -------
+        Reasons
+            With ``contributions`` of shape (n, d), ``squared_distances`` and ``feature_names``.
+
+        Raises
+        ------
+        ValueError
+            If the data have no columns: objects, or values of a precomputed kernel.
+
+        Warns
+        -----
+        UserWarning
+            If contributions do not add up, since the map bends too often to be integrated.
+
+        Examples
+        --------
+        >>> from outmetric import LearnedKernelMetric
+        >>> from sklearn.datasets import load_iris
+        >>> X, y = load_iris(return_X_y=True)
+        >>> reasons = LearnedKernelMetric().fit(X, y).explain(X[:2], X[100:102])
+        >>> bool(abs(reasons.contributions.sum(axis=1) / reasons.squared_distances - 1).max() < 1e-3)
+        True
+        """
+        check_is_fitted(self)
+        one, other = (_in_double(check_new(self, rows)) for rows in (X, X_other))
+        if n_points(one) != n_points(other):
+            raise ValueError(f"rows are explained pair by pair, but X has {n_points(one)} of them and X_other {n_points(other)}.")
+        contributions = self.metric_.contributions(one, other)
+        width = contributions.shape[1]
+        names = getattr(self, "feature_names_in_", [f"x{place}" for place in range(width)])
+        return Reasons(tuple(str(name) for name in names), contributions, self.metric_.distances(one, other) ** 2)
 
     def get_metric(self) -> Metric:
         """The learned metric as a function of two points, independent of this estimator; it can be pickled if the kernel can."""
@@ -229,6 +278,11 @@ def bandwidth_of(kernel: MatrixKernel) -> Any:
     if not bandwidths:
         return None
     return bandwidths[0] if len(bandwidths) == 1 else np.array(bandwidths)
+
+
+def _in_double(points: Any) -> Any:
+    """Numbers in double precision, whatever they came in: differences of near rows are small."""
+    return points.astype(np.float64) if getattr(points, "dtype", None) == np.float32 else points
 
 
 def _in_words(kernel: MatrixKernel) -> str:

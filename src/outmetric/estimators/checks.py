@@ -246,7 +246,7 @@ def check_labels(estimator: Any, y: Any) -> Array:
         raise ValueError(f"{name} requires y to be passed, but the target y is None.")
     _check_complete(np.asarray(y))
     labels = np.asarray(column_or_1d(y, warn=True))
-    advice = f"{name} learns classes; for real targets, take GridSearchCV and a pipeline that ends in KNeighborsRegressor."
+    advice = f"{name} learns classes; for real targets, take MetricRegressor."
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The number of unique classes")  # an error below
         if type_of_target(labels, input_name="y") == "continuous":
@@ -277,6 +277,26 @@ def _check_complete(y: Array) -> None:
             f"Input y contains NaN, None, NA or infinity in {wrong.sum()} places, which are neither labels nor real targets. The "
             f"first is y[{first}]; remove those samples."
         )
+
+
+def check_real_targets(estimator: Any, y: Any) -> Array:
+    """Real targets as an array of shape (n, q), for estimators that learn real targets only."""
+    name = type(estimator).__name__
+    if y is None:
+        raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+    values = np.asarray(y)
+    _check_complete(values)
+    if values.dtype.kind not in "biuf":
+        try:
+            values = values.astype(np.float64)
+        except (ValueError, TypeError):
+            raise ValueError(
+                f"{name} learns real targets, and y holds such as {str(values.ravel()[0])!r}; for classes, take MetricClassifier."
+            ) from None
+    values = check_targets(values, len(values))
+    if not (values != values[0]).any():
+        raise ValueError("y is constant: there is nothing to predict. Provide targets that vary.")
+    return values
 
 
 def check_targets(y: Any, n_samples: int) -> Array:

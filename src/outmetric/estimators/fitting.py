@@ -70,6 +70,15 @@ class Problem:
     targets: Targets
     similarity: Similarity
 
+    @property
+    def sample(self) -> Any:
+        """What kernels are resolved on."""
+        return self.points
+
+    def with_kernel(self, kernel: MatrixKernel) -> Problem:
+        """The same problem with another kernel, resolved."""
+        return replace(self, kernel=kernel)
+
 
 @dataclass(frozen=True, eq=False)
 class LandmarkMap:
@@ -159,6 +168,15 @@ class LandmarkProblem:
     landmarks: LandmarkMap
     targets: Targets
     similarity: Similarity
+
+    @property
+    def sample(self) -> Any:
+        """What kernels are resolved on."""
+        return self.landmarks.sample
+
+    def with_kernel(self, kernel: MatrixKernel) -> LandmarkProblem:
+        """The same problem with another kernel, resolved."""
+        return replace(self, landmarks=self.landmarks.with_kernel(kernel))
 
 
 def supervise(settings: Settings, y: Array, labelled: bool) -> tuple[Targets, Similarity]:
@@ -272,8 +290,8 @@ def landmark_features(
     *,
     many: bool,
     training: tuple[Any, Array] | None = None,
-) -> tuple[MatrixKernel, Features, Array | None]:
-    """The resolved kernel, the features, and which candidates became landmarks (None: they were given).
+) -> LandmarkMap:
+    """The resolved kernel and the features; ``indices`` tell which candidates became landmarks, unless they were given.
 
     ``many``: there are enough rows for single precision to pay. ``training``: all points and their targets, for kernels that learn
     from these; others are resolved on the candidates.
@@ -293,7 +311,7 @@ def landmark_features(
         points = points[np.ix_(chosen, chosen)] if precomputed else points[chosen]
     single = many and dtype == np.float32
     parts = [Landmarks.make(scalar, points, scalar.gram(points), single=single) for scalar in kernel.scalars]
-    return kernel, Features(tuple(parts)), chosen
+    return LandmarkMap(kernel, Features(tuple(parts)), points, chosen, sample=candidates, single=single)
 
 
 def landmark_map(settings: Settings, points: Any, takes: Takes, y: Any = None, *, labelled: bool = True) -> LandmarkMap:
@@ -306,13 +324,12 @@ def landmark_map(settings: Settings, points: Any, takes: Takes, y: Any = None, *
     candidates = points[np.ix_(rows, rows)] if precomputed else points[rows]
     many = labelled and n >= MANY * settings.landmark_count
     training = (own_copy(points, takes), y) if settings.kernel.supervised else None
-    kernel, features, chosen = landmark_features(settings, candidates, takes, rng, many=many, training=training)
-    indices = None if chosen is None else rows[chosen]
+    found = landmark_features(settings, candidates, takes, rng, many=many, training=training)
+    indices = None if found.indices is None else rows[found.indices]
     if not precomputed:
-        single = many and getattr(candidates, "dtype", None) == np.float32
-        return LandmarkMap(kernel, features, features.parts[0].points, indices, sample=candidates, single=single)
-    columns = Features(tuple(replace(part, points=indices) for part in features.parts))
-    return LandmarkMap(kernel, columns, kept_points(points, takes), indices, n)
+        return replace(found, indices=indices)
+    columns = Features(tuple(replace(part, points=indices) for part in found.features.parts))
+    return LandmarkMap(found.kernel, columns, kept_points(points, takes), indices, n)
 
 
 def landmark_problem(settings: Settings, points: Any, takes: Takes, y: Array, labelled: bool) -> LandmarkProblem:
@@ -373,11 +390,8 @@ def _fit_summary(
     lost = f", {dropped} directions of them lost in round-off" if dropped else ""
     reason += f"; {len(features.parts[0].basis)} landmarks{lost}"
     solver = _nystroem_solver(settings, found.kernel, features, summary, gamma)
-
-    def prepare() -> tuple[Solver, str, Array | None]:
-        return solver, reason, None
-
-    fit = _train(settings, prepare, found.kernel, found.points, found.place, targets, gamma, n_samples, on_iteration)
+    prepared = solver, reason, None
+    fit = _train(settings, lambda: prepared, found.kernel, found.points, found.place, targets, gamma, n_samples, on_iteration)
     return replace(fit, landmarks=found)
 
 

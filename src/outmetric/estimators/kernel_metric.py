@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -22,10 +22,10 @@ from outmetric.estimators.fitting import (
     fit_statistics,
     landmark_problem,
 )
-from outmetric.estimators.rounds import fit_in_rounds
+from outmetric.estimators.rounds import fit_points, fit_rows
 from outmetric.estimators.settings import settings_of
-from outmetric.estimators.streaming import RowsSeen, read_block, read_chunks, read_stream, with_checked_landmarks
-from outmetric.estimators.summary import Fact, number, shortened
+from outmetric.estimators.streaming import read_block, read_chunks, read_stream, with_checked_landmarks
+from outmetric.estimators.summary import Fact, leading_features, number
 from outmetric.foundation import Array, announce, n_points, storable
 from outmetric.problem import Model
 from outmetric.rows import Statistics, is_dask
@@ -43,12 +43,15 @@ OCCASIONAL = (
     "feature_importances_",
 )
 
-# Features that a summary names.
-SHOWN_FEATURES = 5
-
 
 def _is_streamable(estimator: KernelMetric) -> bool:
-    settings_of(estimator).require_streamable()  # scikit-learn turns what it raises into an AttributeError
+    settings = settings_of(estimator)
+    settings.require_streamable()  # scikit-learn turns what is raised into an AttributeError
+    if settings.rounds:
+        raise ValueError(
+            "partial_fit does not see rows again, and an input metric takes several passes over them: give fit all rows, or a "
+            "function that returns an iterator of blocks; or set input_metric=None."
+        )
     return True
 
 
@@ -80,7 +83,7 @@ class KernelMetric(KernelTransformer, ABC):
         X : array or sparse matrix of shape (n, d), kernel matrix (n, n), or sequence of objects
             What it may be depends on the kernel. With landmarks also: a Dask array or DataFrame; an iterator of blocks (X, y); or a
             function that returns such an iterator, which is then read twice, so that landmarks are drawn from all rows and not from
-            the first blocks only. No more than a few blocks are held.
+            the first blocks only, and twice more for each round of an input metric. No more than a few blocks are held.
         y : array of shape (n,) or (n, q)
             Class labels, or real targets. Several columns, or one column of floats, are real targets; one dimension is told
             apart by `sklearn.utils.multiclass.type_of_target`, for which whole numbers are labels: pass those as
@@ -94,35 +97,19 @@ class KernelMetric(KernelTransformer, ABC):
         for name in OCCASIONAL:
             self.__dict__.pop(name, None)
         if y is None and (callable(X) or hasattr(X, "__next__")):
-            return self._learn(read_stream(self, settings, X), "rows came in blocks")
+            return self._keep(fit_rows(settings, read_stream(self, settings, X), "rows came in blocks", self._tell))
         if is_dask(X):
-            return self._learn(read_chunks(self, settings, X, y), "rows came in chunks")
+            return self._keep(fit_rows(settings, read_chunks(self, settings, X, y), "rows came in chunks", self._tell))
         points = check_training(self, X, settings.kernel.takes)
         n, takes = n_points(points), data_kind(self)
         reason = settings.landmarks_reason(n)
         y, labelled = check_supervision(self, y, n)
         if reason is None:
             exact = exact_problem(settings, points, takes, y, labelled)
-            found = fit_in_rounds(
-                settings,
-                exact,
-                lambda problem: fit_exactly(settings, problem, self._tell),
-                lambda problem, kernel: replace(problem, kernel=kernel),
-                exact.points,
-                y,
-            )
-        else:
-            settings = with_checked_landmarks(self, settings)
-            reduced = landmark_problem(settings, points, takes, y, labelled)
-            found = fit_in_rounds(
-                settings,
-                reduced,
-                lambda problem: fit_landmarks(settings, problem, reason, self._tell),
-                lambda problem, kernel: replace(problem, landmarks=problem.landmarks.with_kernel(kernel)),
-                reduced.landmarks.sample,
-                None,
-            )
-        return self._keep(found)
+            return self._keep(fit_points(settings, exact, lambda problem: fit_exactly(settings, problem, self._tell), y))
+        settings = with_checked_landmarks(self, settings)
+        reduced = landmark_problem(settings, points, takes, y, labelled)
+        return self._keep(fit_points(settings, reduced, lambda problem: fit_landmarks(settings, problem, reason, self._tell)))
 
     @available_if(_is_streamable)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
@@ -143,11 +130,12 @@ class KernelMetric(KernelTransformer, ABC):
         -------
         self
         """
-        seen = read_block(self, settings_of(self), X, y, getattr(self, "_stream", None))
+        settings = settings_of(self)
+        seen = read_block(self, settings, X, y, getattr(self, "_stream", None))
         known = seen.statistics.classes
         wanted = 2 if isinstance(self.prototypes, str) else len(self.prototypes)
         if known is None or len(known) >= wanted:
-            self._learn(seen, "rows came in blocks")
+            self._keep(fit_statistics(settings, seen.landmarks, seen.statistics, "rows came in blocks", self._tell))
         self._stream = seen  # only after all went well: a call may be repeated
         return self
 
@@ -167,10 +155,6 @@ class KernelMetric(KernelTransformer, ABC):
         if scales is not None and len(scales) <= len(units):
             units[: len(scales)] = scales
         return units
-
-    def _learn(self, seen: RowsSeen, reason: str) -> Self:
-        """Fit what was gathered of rows that came in blocks."""
-        return self._keep(fit_statistics(settings_of(self), seen.landmarks, seen.statistics, reason, self._tell))
 
     def _keep(self, fit: Fit) -> Self:
         """Store a fit, and tell if it is not what it should be."""
@@ -230,8 +214,7 @@ class KernelMetric(KernelTransformer, ABC):
         if importances is None:
             return []
         names = getattr(self, "feature_names_in_", [f"x{number}" for number in range(len(importances))])
-        leading = [place for place in np.argsort(-importances, kind="stable")[:SHOWN_FEATURES] if importances[place] > 0]
-        told = ", ".join(f"{shortened(names[place])} {100 * importances[place]:.3g} %" for place in leading)
+        told = leading_features(names, importances)
         return [Fact("looks at", f"{told} ({self.input_metric} input metric, {len(self.rounds_) - 1} rounds)")]
 
     def _weights(self) -> list[str]:

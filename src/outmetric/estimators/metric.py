@@ -14,11 +14,15 @@ from typing import Any
 
 import numpy as np
 
+from outmetric.estimators.attribution import exchanged, integrated, mix_of, warn_of_errors
 from outmetric.foundation import GENEROSITY, Array, exportable, in_threads, n_points, objects, records, storable, to_array
-from outmetric.kernels import MatrixKernel
+from outmetric.kernels import MatrixKernel, ScalarKernel
+from outmetric.rows import Jacobians, pull_back
 
 # Kernel values evaluated at once in `map`: enough for fast matrix products, little beside the data.
 BLOCK_BYTES = 2**25
+# Points over which importances are averaged.
+IMPORTANCE_ROWS = 1000
 
 
 class Metric(ABC):
@@ -34,6 +38,23 @@ class Metric(ABC):
     @abstractmethod
     def map(self, X: Any) -> Array:
         """f(x) for each row of X."""
+
+    @property
+    def has_gradients(self) -> bool:
+        """Whether the coordinates can be differentiated by the features."""
+        return True
+
+    @property
+    def has_integrals(self) -> bool:
+        """Whether these derivatives can be integrated along segments."""
+        return True
+
+    @abstractmethod
+    def contributions(self, X: Any, Z: Any) -> Array:
+        """What each feature contributes to the squared distance between row i of X and row i of Z, shape (n, d).
+
+        They add up to it (see `outmetric.estimators.attribution`).
+        """
 
     @abstractmethod
     def cost(self) -> float:
@@ -64,6 +85,8 @@ class Metric(ABC):
 
 # Numbers that may be looked at in the trial of what a file holds, beside as many as take the place of the file so many times.
 TRIED = 2**20
+# Numbers that may be looked at to map a point, beside so many for each byte of the file: strings have many substrings.
+MAPPED, MAPPED_EACH = 2**23, 16 * GENEROSITY
 # Beyond it, squares of coordinates are not representable.
 LARGEST = 1e150
 
@@ -81,6 +104,14 @@ def _check_stored(found: OutputMetric, size: int) -> None:
     takes, shape = found.kernel.takes, found.points.shape
     if takes not in ("objects", "table") and (len(shape) != 2 or (shape[1] == 0) != (takes == "kernel values")):
         raise ValueError(f"a map has points of shape {shape}, and its kernel takes {takes}")
+    if math.isfinite(cost := found.cost()) and cost > MAPPED + MAPPED_EACH * size:
+        raise ValueError(f"to map a point takes {cost:.2g} numbers, far more than a file of its size should have")
+
+
+def _work(found: OutputMetric) -> int:
+    """What kernels look at beside each number of the points, where that is known; half of it is done once for many rows."""
+    cost = found.cost() if isinstance(found.kernel, MatrixKernel) else math.inf
+    return int(cost / 2) if math.isfinite(cost) else 0
 
 
 def _sample(found: OutputMetric, size: int) -> Any:
@@ -89,7 +120,14 @@ def _sample(found: OutputMetric, size: int) -> Any:
     return found.points[:1] if found.can_be_tried(size) else None
 
 
-@storable("OutputMetric", check=_check_stored, sample=_sample)
+def _used(found: OutputMetric, size: int) -> list[OutputMetric]:
+    """Itself; where that could take any time, at least its kernel, for the first point."""
+    if found.kernel.takes == "kernel values" or found.can_be_tried(size):
+        return [found]
+    return [OutputMetric(found.kernel, found.points[:1], found.coefficients[:1], found.metric_factor, found.offset)]
+
+
+@storable("OutputMetric", check=_check_stored, sample=_sample, used=_used, work=_work)
 @dataclass(frozen=True, eq=False)
 class OutputMetric(Metric):
     """The metric |L (f(x) - f(x'))| with f(x) = sum_j K(x, x_j) c_j + offset. It can be pickled if its kernel can.
@@ -142,6 +180,57 @@ class OutputMetric(Metric):
             pass
         return outputs
 
+    @property
+    def terms(self) -> list[tuple[ScalarKernel, Array]]:
+        """Scalar kernels and weights W such that the coordinates are the sum of their k(x)' W, up to a constant."""
+        factor = self.metric_factor.T
+        terms = self.kernel.terms(self.coefficients)
+        return [(part, share * weights @ factor) for scalar, weights in terms for part, share in scalar.summands]
+
+    @property
+    def has_gradients(self) -> bool:
+        return bool(self._summands) and all(scalar.input_metrics for scalar in self._summands)
+
+    @property
+    def has_integrals(self) -> bool:
+        return bool(self._summands) and all(scalar.has_integrals for scalar in self._summands)
+
+    @property
+    def _summands(self) -> list[ScalarKernel]:
+        return [part for scalar in self.kernel.scalars for part, _ in scalar.summands]
+
+    def contributions(self, X: Any, Z: Any) -> Array:
+        """What each feature contributes to the squared distance between row i of X and row i of Z, shape (n, d).
+
+        By integrated gradients; for kernels without integrals of these (forests, products, functions) by exchange of columns
+        between the two rows.
+        """
+        differences = self.coordinates(X) - self.coordinates(Z)
+        if self.has_integrals:
+            found, errors = integrated(self.terms, self.points, X, Z, differences)
+            warn_of_errors(errors)
+            return found
+        if not self.n_features or self.kernel.takes in ("kernel values", "row numbers"):
+            raise ValueError(
+                f"distances by this kernel cannot be attributed to features: its data are {self.kernel.takes}, which have none."
+            )
+        return exchanged(self.coordinates, *mix_of(X, Z), differences)
+
+    def importances(self) -> Array:
+        """What a standard deviation of each feature moves points by, squared, on average, shape (d,); they sum to 1.
+
+        That is the diagonal of the mean pull-back of the metric (see `outmetric.rows.pullback`) over the points that the map is
+        made of, at most 1000 of them, times the variances of the features.
+        """
+        if not self.has_gradients:
+            raise ValueError("the kernel has no gradients, from which the importance of features could be told.")
+        n = len(self.coefficients)
+        some = self.points[np.unique(np.linspace(0, n - 1, min(n, IMPORTANCE_ROWS)).astype(int))]
+
+        pulled = pull_back([some], Jacobians(self.terms, self.points), "diagonal")
+        weights = pulled.metric * pulled.variances
+        return np.asarray(weights / (weights.sum() or 1.0))
+
     def cost(self) -> float:
         if self.kernel.takes == "row numbers":
             return float(self.coefficients.size * self.coefficients.shape[1])
@@ -149,8 +238,9 @@ class OutputMetric(Metric):
         return sum(costs) + self.coefficients.size
 
     def can_be_tried(self, size: int) -> bool:
-        """Whether mapping a point is known to take no more than a file of this size explains."""
-        return self.cost() <= TRIED + GENEROSITY // 8 * size
+        """Whether mapping a point is known to take no more than a file of this size explains, or one call of a function."""
+        cost = self.cost()
+        return cost <= TRIED + GENEROSITY // 8 * size or (cost == math.inf and len(self.coefficients) == 1)
 
     @cached_property
     def _expansion(self) -> Callable[[Any], Array]:
@@ -206,6 +296,11 @@ class LinearMetric(Metric):
         if X.shape[1] != self.metric_factor.shape[1]:
             raise ValueError(f"X has {X.shape[1]} features; the metric was learned on {self.metric_factor.shape[1]}.")
         return np.asarray(to_array(X), dtype=_float_dtype(X))
+
+    def contributions(self, X: Any, Z: Any) -> Array:
+        """What each feature contributes to the squared distance between row i of X and row i of Z: d_f (L'L d)_f, d = x - z."""
+        steps = to_array(X) - to_array(Z)
+        return np.asarray(steps * (self.coordinates(steps) @ self.metric_factor))
 
     def cost(self) -> float:
         return float(self.metric_factor.size)

@@ -7,18 +7,20 @@ the bandwidth is set anew, as the same multiple of the typical distance.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from outmetric.estimators.base import bandwidth_of
-from outmetric.estimators.fitting import Fit
+from outmetric.estimators.fitting import Fit, LandmarkProblem, OnIteration, Problem, fit_statistics
 from outmetric.estimators.settings import Settings
-from outmetric.foundation import Array, n_points, storable
+from outmetric.estimators.streaming import RowsAtSource
+from outmetric.foundation import Array, storable
 from outmetric.kernels import MatrixKernel, ScalarKernel, Transformed
-from outmetric.rows import PullBack, pull_back
+from outmetric.rows import Jacobians, PullBack, pull_back
 from outmetric.solvers import Status
 
 # All other directions together weigh less than this beside the first: points differ in one direction only, up to round-off.
@@ -94,37 +96,64 @@ def transform_of(pulled: PullBack) -> Transform:
     return Transform(values, "has all its weight on one direction" if alone else None, pulled)
 
 
-def fit_in_rounds(
+def fit_points(settings: Settings, problem: Problem | LandmarkProblem, fit: Callable[[Any], Fit], y: Any = None) -> Fit:
+    """Fit a problem, in rounds if there is an input metric; ``y`` for kernels that learn from targets."""
+
+    def refit(kernel: MatrixKernel) -> Fit:
+        return fit(problem.with_kernel(kernel))
+
+    return _in_rounds(settings, fit(problem), refit, partial(pull_back, [problem.points]), problem.sample, y)
+
+
+def fit_rows(settings: Settings, seen: RowsAtSource, reason: str, on_iteration: OnIteration) -> Fit:
+    """Fit rows that came in blocks; for an input metric they are read again."""
+    rows, landmarks = seen.rows, seen.landmarks
+    first = fit_statistics(settings, landmarks, seen.statistics, reason, on_iteration)
+
+    def refit(kernel: MatrixKernel) -> Fit:
+        following = landmarks.with_kernel(kernel)
+        return fit_statistics(settings, following, rows.gather(following.features), reason, on_iteration)
+
+    return _in_rounds(settings, first, refit, rows.pull_back, landmarks.sample)
+
+
+def _in_rounds(
     settings: Settings,
-    problem: Any,
-    fit: Callable[[Any], Fit],
-    with_kernel: Callable[[Any, MatrixKernel], Any],
+    found: Fit,
+    fit: Callable[[MatrixKernel], Fit],
+    pulled_back: Callable[[Jacobians, str], PullBack],
     sample: Any,
-    y: Any,
+    y: Any = None,
 ) -> Fit:
-    """Fit, pull back and fit again, as often as the settings ask for.
+    """Pull back what a fit found and fit again, as often as the settings ask for.
 
     Parameters
     ----------
-    problem : Problem or LandmarkProblem
-    fit : function of a problem
-    with_kernel : function of a problem and a kernel that gives the problem with that kernel
+    found : Fit
+        Without input metric.
+    fit : function of a kernel
+        Fits the same rows with it.
+    pulled_back : function of Jacobians and a kind of metric
+        Reads all rows.
     sample, y : the points, and their targets, that kernels are resolved on
     """
-    found = fit(problem)
     if not settings.rounds:
         return found
     assert settings.input_metric is not None
+    n_samples = found.n_samples
     rounds, transform = [_round(found, None)], None
     for number in range(1, settings.rounds + 1):
-        metric = found.metric
-        terms = [(scalar, weights @ metric.metric_factor.T) for scalar, weights in metric.kernel.terms(metric.coefficients)]
-        following = transform_of(pulled_back(terms, metric.points, [problem.points], settings.input_metric))
+        pulled = pulled_back(Jacobians(found.metric.terms, found.metric.points), settings.input_metric)
+        if pulled.count != n_samples:
+            raise ValueError(
+                f"the rows changed between two passes: there were {n_samples} first, and {pulled.count} then. A function that "
+                "returns an iterator must return the same rows each time."
+            )
+        following = transform_of(pulled)
         if following.trouble is not None:
             warnings.warn(DEGENERATED.format(round=number, reason=following.trouble), UserWarning, stacklevel=4)
             break
-        problem = with_kernel(problem, kernel_of_round(settings, following, sample, y))
-        found, transform = fit(problem), following
+        found, transform = fit(kernel_of_round(settings, following, sample, y)), following
         rounds.append(_round(found, transform))
     return replace(found, rounds=tuple(rounds), transform=transform)
 
@@ -135,16 +164,7 @@ def _round(found: Fit, transform: Transform | None) -> Round:
     return Round(metric, bandwidth_of(found.metric.kernel), last.objective, last.optimality, found.trained.status)
 
 
-def pulled_back(terms: Sequence[tuple[ScalarKernel, Array]], points: Any, blocks: Iterable[Any], kind: str) -> PullBack:
-    """That of the coordinates sum_terms k(x)' W, with kernel functions at some points, over blocks of rows."""
-
-    def jacobians(X: Any) -> Array:
-        return np.asarray(sum(scalar.gradients(X, points, weights) for scalar, weights in terms))
-
-    return pull_back(jacobians, blocks, kind, n_points(points), terms[0][1].shape[1])
-
-
-def kernel_of_round(settings: Settings, transform: Transform, sample: Any, y: Any) -> MatrixKernel:
+def kernel_of_round(settings: Settings, transform: Transform, sample: Any, y: Any = None) -> MatrixKernel:
     """The declared kernel with an input metric, resolved on a sample of the training points."""
     rng = settings.generator()
 

@@ -138,10 +138,6 @@ class Settings:
 
     def require_streamable(self) -> None:
         """Raise ValueError if rows that come in blocks cannot be learned from."""
-        if self.rounds:
-            raise ValueError(
-                "an input metric takes several passes over rows that are at hand: give fit arrays, or set input_metric=None."
-            )
         if self.solver not in ("auto", NystroemSolver.name):
             raise ValueError(f"rows in blocks need solver='auto' or 'nystroem', not {self.solver!r}.")
         if not isinstance(self.similarity, str):
@@ -181,9 +177,15 @@ def _check_input_metric(input_metric: Any, kernel: MatrixKernel) -> None:
     if not kernel.scalars:
         raise ValueError("an input metric needs scalar kernels with gradients, which this matrix kernel is not made of.")
     for scalar in kernel.scalars:
+        if scalar.takes == "table":
+            raise ValueError(
+                "an input metric is one of rows of numbers, and a kernel of columns compares tables: give the numbers alone, as an "
+                "array, to a kernel with gradients such as 'rbf', or set input_metric=None."
+            )
         if not scalar.input_metrics:
             raise ValueError(
-                f"{scalar.title} has no gradients, from which an input metric could be learned; set input_metric=None."
+                f"{scalar.title} has no gradients, from which an input metric could be learned (a sum or product has them if all "
+                "its parts have); set input_metric=None."
             )
         if input_metric not in scalar.input_metrics:
             raise ValueError(

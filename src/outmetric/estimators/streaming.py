@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import joblib
 import numpy as np
@@ -14,7 +14,8 @@ from outmetric.estimators.checks import check_supervision, check_targets
 from outmetric.estimators.fitting import MANY, LandmarkMap, landmark_features
 from outmetric.estimators.settings import Settings
 from outmetric.foundation import Array, n_points
-from outmetric.rows import BlockStream, Chunks, Statistics
+from outmetric.kernels import Features
+from outmetric.rows import BlockStream, Chunks, Jacobians, PullBack, Statistics, pull_back
 
 # What must not change between calls of `partial_fit`.
 LASTING = ("kernel", "bandwidth", "kernel_params", "n_landmarks", "landmarks")
@@ -75,6 +76,41 @@ class BlockCheck:
                 raise ValueError(f"{name} changed between calls of partial_fit; call fit to begin anew.")
 
 
+class Rereadable(Protocol):
+    """Rows that do not stay in memory, and can be read again."""
+
+    def gather(self, features: Features) -> Statistics:
+        """The statistics of all rows."""
+
+    def pull_back(self, jacobians: Jacobians, kind: str) -> PullBack:
+        """The learned metric pulled back, over all rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class _StreamedRows:
+    stream: BlockStream
+    labelled: bool
+
+    def gather(self, features: Features) -> Statistics:
+        return Statistics.gather(features, self.stream, labelled=self.labelled)
+
+    def pull_back(self, jacobians: Jacobians, kind: str) -> PullBack:
+        return pull_back((X for X, _ in self.stream), jacobians, kind)
+
+
+@dataclass(frozen=True, eq=False)
+class _ChunkedRows:
+    chunks: Chunks
+    labelled: bool
+    shift: Array | None
+
+    def gather(self, features: Features) -> Statistics:
+        return self.chunks.gather(features, labelled=self.labelled, shift=self.shift)
+
+    def pull_back(self, jacobians: Jacobians, kind: str) -> PullBack:
+        return self.chunks.pull_back(jacobians, kind)
+
+
 @dataclass(frozen=True, eq=False)
 class RowsSeen:
     """What was gathered so far, and how further blocks are checked."""
@@ -84,21 +120,34 @@ class RowsSeen:
     statistics: Statistics
 
 
-def read_stream(estimator: Any, settings: Settings, blocks: Any) -> RowsSeen:
+@dataclass(frozen=True, eq=False)
+class RowsAtSource(RowsSeen):
+    """With the rows themselves, which can be read again if settings ask for an input metric."""
+
+    rows: Rereadable
+
+
+def read_stream(estimator: Any, settings: Settings, blocks: Any) -> RowsAtSource:
     """All blocks of an iterator, or of a function that returns one."""
     settings.require_streamable()
     check = BlockCheck.of(estimator, settings)
     stream = BlockStream(blocks, check)
+    if settings.rounds and not stream.restarts:
+        raise ValueError(
+            "an input metric takes several passes over the rows, and an iterator can be read only once: give fit a function that "
+            "returns an iterator, or set input_metric=None."
+        )
     stream.begin()
     adopt_data_kind(estimator, check.estimator)
     settings = with_checked_landmarks(estimator, settings)
     rng = settings.generator()
     sample = None if settings.has_given_landmarks else stream.sample(settings.candidate_count, rng)
     found = _landmark_map(settings, sample, estimator, rng, many=check.labelled)
-    return RowsSeen(check, found, Statistics.gather(found.features, stream, labelled=check.labelled))
+    rows = _StreamedRows(stream, check.labelled)
+    return RowsAtSource(check, found, rows.gather(found.features), rows)
 
 
-def read_chunks(estimator: Any, settings: Settings, X: Any, y: Any) -> RowsSeen:
+def read_chunks(estimator: Any, settings: Settings, X: Any, y: Any) -> RowsAtSource:
     """All chunks of a Dask array or data frame."""
     settings.require_streamable()
     check = BlockCheck.of(estimator, settings)
@@ -109,8 +158,8 @@ def read_chunks(estimator: Any, settings: Settings, X: Any, y: Any) -> RowsSeen:
     rng = settings.generator()
     many = check.labelled and chunks.n >= MANY * settings.landmark_count
     found = _landmark_map(settings, chunks.sample(settings.candidate_count, rng), estimator, rng, many=many)
-    shift = None if check.labelled else first.mean(axis=0)
-    return RowsSeen(check, found, chunks.gather(found.features, labelled=check.labelled, shift=shift))
+    rows = _ChunkedRows(chunks, check.labelled, None if check.labelled else first.mean(axis=0))
+    return RowsAtSource(check, found, rows.gather(found.features), rows)
 
 
 def read_block(estimator: Any, settings: Settings, X: Any, y: Any, earlier: RowsSeen | None) -> RowsSeen:
@@ -127,7 +176,7 @@ def read_block(estimator: Any, settings: Settings, X: Any, y: Any, earlier: Rows
     rows = np.sort(rng.permutation(n_points(X))[: settings.candidate_count])
     adopt_data_kind(estimator, check.estimator)
     settings = with_checked_landmarks(estimator, settings)
-    found = _landmark_map(settings, X[rows], estimator, rng, many=check.labelled)
+    found = replace(_landmark_map(settings, X[rows], estimator, rng, many=check.labelled), sample=None)  # is not needed again
     return RowsSeen(check, found, Statistics.gather(found.features, [(X, y)], labelled=check.labelled))
 
 
@@ -141,8 +190,8 @@ def with_checked_landmarks(estimator: Any, settings: Settings) -> Settings:
 
 
 def _landmark_map(settings: Settings, candidates: Any, estimator: Any, rng: np.random.Generator, *, many: bool) -> LandmarkMap:
-    kernel, features, _ = landmark_features(settings, candidates, data_kind(estimator), rng, many=many)
-    return LandmarkMap(kernel, features, features.parts[0].points)
+    found = landmark_features(settings, candidates, data_kind(estimator), rng, many=many)
+    return replace(found, indices=None)  # which rows of all the landmarks are, nobody counted
 
 
 def _alike(one: Any, other: Any) -> bool:

@@ -22,6 +22,8 @@ from outmetric.foundation import Array
 WIDTH = 120
 # How many names are told before the rest is left out, and how long one may be.
 NAMES, NAME = 6, 24
+# Features that a summary names.
+SHOWN_FEATURES = 5
 # Colours come from the page, light or dark; notebooks align cells to the right and stripe rows unless told otherwise.
 STYLE = """
 .outmetric-summary { margin: 0.4em 0; font-size: 0.9em; }
@@ -100,6 +102,12 @@ def shortened(name: Any, length: int = NAME) -> str:
     """A name, with its middle left out if it is long."""
     text = str(name)
     return text if len(text) <= length else f"{text[: length * 2 // 3 - 1]}…{text[-(length // 3) :]}"
+
+
+def leading_features(names: Sequence[Any], importances: Array) -> str:
+    """The most important features, with their shares."""
+    leading = [place for place in np.argsort(-importances, kind="stable")[:SHOWN_FEATURES] if importances[place] > 0]
+    return ", ".join(f"{shortened(names[place])} {100 * importances[place]:.3g} %" for place in leading)
 
 
 def listed(names: Iterable[Any], length: int = NAME) -> str:

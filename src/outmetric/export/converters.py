@@ -55,6 +55,7 @@ def to_onnx(
         Of all inputs that are numbers. Default: as in X, or float64. Seconds are always float64.
     outputs : "classes", "coordinates" or "both"
         For `MetricSearchCV` and `MetricClassifier`: "label" and "probabilities", or "coordinates" (of `transform`), or all three.
+        Real targets are "variable", in the place of classes: those of `MetricRegressor`, and of searches that learned such.
         Other metrics have "coordinates".
     target_opset : int
         The version of ONNX's operators, at least 13.
@@ -202,8 +203,8 @@ def _options(model: Any, outputs: str) -> dict[int, dict[str, Any]]:
     if _votes(last):
         return {**options, id(last): {"outputs": outputs, "zipmap": False}}
     if outputs != "classes":
-        voting = " and ".join(sorted(estimator.__name__ for estimator, how in EXPORTED.items() if isinstance(how, ExportedVotes)))
-        raise ValueError(f"outputs={outputs!r} is for {voting}; this is a {type(last).__name__}.")
+        *others, voting = sorted(estimator.__name__ for estimator, how in EXPORTED.items() if isinstance(how, ExportedVotes))
+        raise ValueError(f"outputs={outputs!r} is for {', '.join(others)} and {voting}; this is a {type(last).__name__}.")
     return {**options, id(last): {"zipmap": False}} if is_classifier(last) else options
 
 
@@ -277,7 +278,12 @@ def _parse_votes(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None
     number = _float_type(inputs)
     maps = _parse_maps(scope, model, inputs, custom_parsers)
     outputs: list[Any] = []
-    if options["outputs"] != "coordinates":
+    if options["outputs"] != "coordinates" and not is_classifier(model):
+        operator = scope.declare_local_operator(_alias(type(model)), model)
+        operator.inputs = maps
+        operator.outputs.append(scope.declare_local_variable("variable", number([None, model.n_targets_])))
+        outputs += operator.outputs
+    elif options["outputs"] != "coordinates":
         operator = scope.declare_local_operator(_alias(type(model)), model)
         operator.inputs = maps
         label = StringTensorType if _labels(model).dtype.kind == "U" else Int64TensorType
@@ -306,15 +312,16 @@ def _parse_maps(scope: Any, model: Any, inputs: Any, custom_parsers: Any) -> lis
     words = (BooleanTensorType, StringTensorType)
     inputs = [variable if isinstance(variable.type, words) else _cast(scope, variable, DoubleTensorType) for variable in inputs]
     prepared: dict[str, Any] = {}
-    maps = []
+    mapped: dict[int, Any] = {}
     for each in fitted:
-        # Members share most of their preparations.
+        # Members share most of their preparations, and those that differ only in how they are read the whole map.
         preparation, metric = each[:-1], each[-1]
         key = joblib.hash(preparation)
         if key not in prepared:
             prepared[key] = _parse_sklearn(scope, preparation, inputs, _parsers())
-        maps += _parse_sklearn(scope, metric, prepared[key])
-    return maps
+        if id(each) not in mapped:
+            (mapped[id(each)],) = _parse_sklearn(scope, metric, prepared[key])
+    return [mapped[id(each)] for each in fitted]
 
 
 def _cast(scope: Any, variable: Any, kind: Any, name: str = "numbers") -> Any:
@@ -333,11 +340,13 @@ def _convert_votes(scope: Any, operator: Any, container: Any) -> None:
     how = _votes(model)
     assert how is not None
     members = zip(operator.inputs, how.members(model), strict=True)
-    votes = [how.emit(graph, voters, graph.rows([own])) for own, (_, voters) in members]
-    mean = graph("Div", graph.sum(votes), float(len(votes)))
-    label, probabilities = operator.outputs
-    graph.store(mean, probabilities)
-    graph.store(graph("Gather", _labels(model), graph("ArgMax", mean, axis=1, keepdims=0)), label)
+    total = graph.sum([how.emit(graph, voters, graph.rows([own])) for own, (_, voters) in members])
+    graph.store(total, operator.outputs[-1])
+    if is_classifier(model):
+        # What is added to logarithms before the largest is named is zero unless a model says otherwise.
+        offsets = np.exp(getattr(model, "class_offsets_", np.zeros(len(model.classes_))))
+        named = graph("ArgMax", graph("Mul", total, offsets), axis=1, keepdims=0)
+        graph.store(graph("Gather", _labels(model), named), operator.outputs[0])
 
 
 def _labels(model: Any) -> Array:

@@ -16,7 +16,13 @@ from outmetric.foundation.arrays import (
     stack,
     to_array,
 )
-from outmetric.foundation.exportable import EXPORTED, ExportedTransformer, ExportedVotes, exportable, exportable_votes
+from outmetric.foundation.exportable import (
+    EXPORTED,
+    ExportedTransformer,
+    ExportedVotes,
+    exportable,
+    exportable_votes,
+)
 from outmetric.foundation.files import obstacle, whole, write_whole
 from outmetric.foundation.memory import available_memory, fits_in_memory, require_memory
 from outmetric.foundation.parameters import check_integer, check_number, described, generator
@@ -27,6 +33,7 @@ from outmetric.foundation.storable import (
     STORABLE,
     Charge,
     Storing,
+    check_features,
     check_same_features,
     how_stored,
     is_fitted,
@@ -35,6 +42,7 @@ from outmetric.foundation.storable import (
     storable,
     tried_for,
     try_out,
+    usual_questions,
 )
 from outmetric.foundation.threads import in_threads, one_blas_thread
 
@@ -53,6 +61,7 @@ __all__ = [
     "announce",
     "as_records",
     "available_memory",
+    "check_features",
     "check_finite",
     "check_integer",
     "check_number",
@@ -86,6 +95,7 @@ __all__ = [
     "to_array",
     "tried_for",
     "try_out",
+    "usual_questions",
     "whole",
     "write_whole",
 ]

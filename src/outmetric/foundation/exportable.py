@@ -36,14 +36,14 @@ class ExportedTransformer:
 
 @dataclass(frozen=True, eq=False)
 class ExportedVotes:
-    """How a classifier by votes becomes nodes: its maps by the steps that they are made of, then the votes in each, averaged.
+    """How predictions in several maps become nodes: the maps by the steps that they are made of, then what each adds, summed up.
 
     Attributes
     ----------
     members : callable
         ``members(model)`` are pairs of a fitted map and its voters, best first; NotFittedError if there are none.
     emit : callable
-        ``emit(graph, voters, coordinates)`` adds the probabilities of the classes by these voters, and returns their name.
+        ``emit(graph, voters, coordinates)`` adds their share of the probabilities, or real targets, and returns its name.
     own_preparations : bool
         Whether what stands before the metric is the model's own choice, and so goes through our converters in double precision;
         otherwise it is converted as it would be without the model.
@@ -67,7 +67,7 @@ def exportable(
 def exportable_votes(
     members: Callable[[Any], Sequence[tuple[Any, Any]]], emit: Callable[[Any, Any, str], str], *, own_preparations: bool = False
 ) -> Callable[[Class], Class]:
-    """A decorator of classifiers by votes that can be exported; for the parameters see `ExportedVotes`."""
+    """A decorator of classifiers and regressors that can be exported; for the parameters see `ExportedVotes`."""
     return _entered(ExportedVotes(members, emit, own_preparations))
 
 

@@ -56,6 +56,8 @@ class Storing:
         A row of data that it takes, for a trial; None if it cannot be made up.
     used : function of the object and the size of its file in bytes, optional
         The objects that are used in its place, and tried.
+    asks : function of the object, optional
+        Functions of a row that are called when it is tried; by default the usual methods.
     work : function of the object, optional
         How many numbers are looked at when it is used for a row, beside its own and those of what it refers to.
     """
@@ -70,6 +72,7 @@ class Storing:
     restore: Callable[[Any, dict[str, Any], Charge], None] | None = None
     sample: Callable[[Any, int], Any] | None = None
     used: Callable[[Any, int], Collection[Any]] | None = None
+    asks: Callable[[Any], list[Callable[[Any], Any]]] | None = None
     work: Callable[[Any], int] | None = None
 
 
@@ -88,6 +91,7 @@ def storable(
     restore: Callable[[Any, dict[str, Any], Charge], None] | None = None,
     sample: Callable[[Any, int], Any] | None = None,
     used: Callable[[Any, int], Collection[Any]] | None = None,
+    asks: Callable[[Any], list[Callable[[Any], Any]]] | None = None,
     work: Callable[[Any], int] | None = None,
 ) -> Callable[[Class], Class]:
     """A decorator for classes whose objects may be in model files: estimators, frozen dataclasses and enumerations.
@@ -107,7 +111,7 @@ def storable(
     """
     checks = () if check is None else (check,)
     own = frozenset(transient)
-    said = Storing(name, checks, is_kernel, holds_models, own, omits_defaults, state, restore, sample, used, work)
+    said = Storing(name, checks, is_kernel, holds_models, own, omits_defaults, state, restore, sample, used, asks, work)
 
     def enter(kind: Class) -> Class:
         if name is not None:
@@ -169,15 +173,20 @@ def try_out(found: Any, size: int) -> bool:
     row = sample_of(found, size)
     if row is None or (isinstance(found, BaseEstimator) and not is_fitted(found)):
         return False
-    for name in METHODS:
+    storing = how_stored(type(found))
+    for ask in usual_questions(found) if storing is None or storing.asks is None else storing.asks(found):
         try:
-            asked = getattr(found, name, None)
-            answer = asked(row) if callable(asked) else row
+            answer = ask(row)
         except ImportError:  # an output that needs a package that is not here
             continue
         if np.shape(answer)[:1] != (1,):
-            raise ValueError(f"{type(found).__name__}.{name} gives {np.shape(answer)[:1]} answers for one row")
+            raise ValueError(f"a {type(found).__name__} gives {np.shape(answer)[:1]} answers for one row")
     return True
+
+
+def usual_questions(found: Any) -> list[Callable[[Any], Any]]:
+    """The methods that most models have."""
+    return [asked for name in METHODS if callable(asked := getattr(found, name, None))]
 
 
 def is_fitted(found: Any) -> bool:
@@ -189,6 +198,13 @@ def is_fitted(found: Any) -> bool:
     except TypeError:  # it cannot be fitted
         return True
     return True
+
+
+def check_features(found: Any, size: int) -> None:
+    """Whether an estimator of rows of numbers knows how many it was fitted to, if it was; what does not know cannot be tried."""
+    fitted = [name for name in vars(found) if name.endswith("_")]
+    if fitted and not hasattr(found, "n_features_in_") and not getattr(found, "_precomputed", False):
+        raise ValueError(f"a {type(found).__name__} has {fitted[0]}, and does not know its features")
 
 
 def check_same_features(found: Any, part: Any) -> None:

@@ -58,4 +58,6 @@ def in_threads(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator
 
 def blas_threads() -> int:
     """How many threads matrix products may use here; follows OMP_NUM_THREADS and `threadpoolctl`."""
+    if _inside:  # to look at all libraries takes longer than many a small product
+        return 1
     return max((pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"), default=1)

@@ -14,7 +14,17 @@ from typing import Any, ClassVar, Literal, Protocol, Self, get_args
 import numpy as np
 from sklearn.utils import gen_batches
 
-from outmetric.foundation import Array, Registry, check_finite, check_symmetric, n_points, psd_tolerance, storable
+from outmetric.foundation import (
+    Array,
+    Registry,
+    check_finite,
+    check_symmetric,
+    n_points,
+    psd_tolerance,
+    scaled_rows,
+    storable,
+    to_array,
+)
 from outmetric.kernels.operators import SampleGram, row_blocks
 
 # Rows evaluated at once when a Gram matrix is not held in memory: large enough for fast products, small beside the data.
@@ -72,6 +82,11 @@ class KernelFacts(ABC):
         return ()
 
     @property
+    def has_integrals(self) -> bool:
+        """Whether its gradients can be integrated along segments: by a formula, or since they are smooth enough for quadrature."""
+        return bool(self.input_metrics)
+
+    @property
     def given_by(self) -> str:
         """How it is given, for messages."""
         return "a Python function"
@@ -111,12 +126,28 @@ class ScalarKernel(KernelFacts):
         """
         return self
 
-    def gradients(self, X: Any, Z: Any, coefficients: Array) -> Array:
-        """The Jacobian at each x of f(x) = sum_j k(x, z_j) c_j, as an array of shape (n, m, d); C has the shape (p, m)."""
+    def gradients(self, X: Any, Z: Any, coefficients: Array, factors: Array | None = None) -> Array:
+        """The Jacobian at each x of f(x) = sum_j k(x, z_j) c_j, as an array of shape (n, m, d); C has the shape (p, m).
+
+        ``factors`` of shape (n, p) multiply the gradient of each pair, as the other factors of a product of kernels do.
+        """
         known = [name for name, kind in KERNELS.items() if kind.gradients is not ScalarKernel.gradients]
         raise ValueError(
             f"{self.title} has no gradients, from which an input metric could be learned; use one of {', '.join(known)}."
         )
+
+    def increments(self, X: Any, X_other: Any, Z: Any, weights: Array) -> Array | None:
+        """What each feature contributes to sum_j w_ij (k(x_i, z_j) - k(x'_i, z_j)) on the way from x'_i to x_i, shape (n, d).
+
+        That is (x - x')_f times the integral of the derivative by feature f along the segment, so that contributions add up;
+        weights have the shape (n, p). None: there is no closed form, and `gradients` are integrated numerically.
+        """
+        return None
+
+    @property
+    def summands(self) -> list[tuple[ScalarKernel, float]]:
+        """Kernels and weights whose sum it is."""
+        return [(self, 1.0)]
 
     def relative(self, X: Any, rng: np.random.Generator) -> ScalarKernel:
         """The same kernel with a bandwidth that follows the points: a number becomes a multiple of their typical distance."""
@@ -226,6 +257,19 @@ def _combined(how: str, one: Any, other: Any) -> ScalarKernel:
                 f"{how} {other!r}. For a sum with a matrix-valued kernel wrap it first: kernels.Separable(kernel) + ..."
             )
     return COMBINATIONS[how](one, other)
+
+
+def times(values: Array, factors: Array | None) -> Array:
+    """Values of pairs times factors of pairs, if there are any."""
+    return values if factors is None else values * factors
+
+
+def weighted_sums(weights: Array, Z: Any, coefficients: Array) -> Array:
+    """sum_j w_ij c_jk z_j for each row i and output k, (n, m, d), from weights of pairs (n, p) and coefficients (p, m)."""
+    if hasattr(Z, "toarray"):
+        return np.stack([to_array(weights @ scaled_rows(Z, own)) for own in coefficients.T], axis=1)
+    scaled = coefficients[:, :, None] * Z[:, None, :]
+    return np.asarray(weights @ scaled.reshape(len(Z), -1)).reshape(len(weights), *scaled.shape[1:])
 
 
 class _Demanding(Protocol):

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.sparse.linalg import aslinearoperator
 
 from outmetric.foundation import Array, is_missing, storable
-from outmetric.kernels.base import COMBINATIONS, ScalarKernel, Takes, strictest
+from outmetric.kernels.base import COMBINATIONS, InputMetricKind, ScalarKernel, Takes, strictest
 from outmetric.kernels.operators import SampleGram
 from outmetric.kernels.scalar import as_scalar
 
@@ -60,6 +60,12 @@ class Combined(ScalarKernel):
     @property
     def supervised(self) -> bool:
         return any(kernel.supervised for kernel in self.parts)
+
+    @property
+    def input_metrics(self) -> tuple[InputMetricKind, ...]:
+        """Those that all parts allow."""
+        first, *others = [kernel.input_metrics for kernel in self.parts]
+        return tuple(kind for kind in first if all(kind in allowed for allowed in others))
 
     def values(self, X: Any, Z: Any) -> Array:
         pairs = zip(self.parts, self._samples(X), self._samples(Z), strict=True)
@@ -129,10 +135,20 @@ class ScalarSum(Combined):
     def resolve(self, X: Any, rng: np.random.Generator, y: Any = None) -> ScalarSum:
         return replace(self, kernels=[kernel.resolve(X, rng, y) for kernel in self.kernels])
 
+    def relative(self, X: Any, rng: np.random.Generator) -> ScalarSum:
+        return replace(self, kernels=[kernel.relative(X, rng) for kernel in self.kernels])
+
+    def gradients(self, X: Any, Z: Any, coefficients: Array, factors: Array | None = None) -> Array:
+        return np.asarray(sum(weight * kernel.gradients(X, Z, coefficients, factors) for kernel, weight in self.terms))
+
     @property
     def terms(self) -> list[tuple[ScalarKernel, float]]:
         """The kernels and their weights."""
         return list(zip(self.kernels, self.weights or (), strict=True))
+
+    @property
+    def summands(self) -> list[tuple[ScalarKernel, float]]:
+        return [(part, weight * factor) for kernel, weight in self.terms for part, factor in kernel.summands]
 
     @property
     def name(self) -> str:
@@ -182,6 +198,20 @@ class ScalarProduct(Combined):
 
     def resolve(self, X: Any, rng: np.random.Generator, y: Any = None) -> ScalarProduct:
         return replace(self, kernels=[kernel.resolve(X, rng, y) for kernel in self.kernels])
+
+    @property
+    def has_integrals(self) -> bool:
+        return False  # a Laplacian among its factors has a corner for each point and feature, and the product no formula
+
+    def relative(self, X: Any, rng: np.random.Generator) -> ScalarProduct:
+        return replace(self, kernels=[kernel.relative(X, rng) for kernel in self.kernels])
+
+    def gradients(self, X: Any, Z: Any, coefficients: Array, factors: Array | None = None) -> Array:
+        values = [kernel.values(X, Z) for kernel in self.kernels]
+        start = np.ones_like(values[0]) if factors is None else factors
+        others = [math.prod(values[:place] + values[place + 1 :], start=start) for place in range(len(values))]
+        pairs = zip(self.kernels, others, strict=True)
+        return np.asarray(sum(kernel.gradients(X, Z, coefficients, other) for kernel, other in pairs))
 
     @property
     def name(self) -> str:
@@ -259,6 +289,10 @@ class Columns(Combined):
     @property
     def needs_positive(self) -> bool:
         return False  # of some columns only; the kernel will tell
+
+    @property
+    def input_metrics(self) -> tuple[InputMetricKind, ...]:
+        return ()  # a metric of rows of numbers, which columns need not be
 
     @property
     def name(self) -> str:

@@ -14,8 +14,16 @@ from scipy.spatial.distance import cdist, squareform
 from sklearn.metrics.pairwise import euclidean_distances, laplacian_kernel, manhattan_distances, rbf_kernel
 from sklearn.utils.extmath import row_norms
 
-from outmetric.foundation import Array, check_number, n_points, scaled_rows, to_array
-from outmetric.kernels.base import InputMetricKind, NamedKernel, Takes, median_factor, register
+from outmetric.foundation import Array, check_number, in_threads, n_points, to_array
+from outmetric.kernels.base import InputMetricKind, NamedKernel, Takes, median_factor, register, times
+from outmetric.kernels.gradients import (
+    by_feature,
+    by_sign,
+    laplacian_increments,
+    midst,
+    sums_of_gaussians,
+    weighted_differences,
+)
 
 # The largest exponent of a Gaussian that is computed in single precision.
 SINGLE_EXPONENT = 100.0
@@ -69,6 +77,13 @@ class DistanceKernel(NamedKernel):
         """The unit of bandwidths in medians."""
         return median_distance(X, self.distances, rng)
 
+    # The norm of `profile`, by SciPy's name; "" for a kernel that is no function of one distance.
+    norm: ClassVar[str] = ""
+
+    def profile(self, distances: Array) -> Array:
+        """Kernel values by distances in the norm, for whoever has computed these for many bandwidths."""
+        raise NotImplementedError(f"{self.title} is no function of one distance")
+
     def distances(self, X: Any) -> Array:
         """All distances of a sample in the kernel's norm."""
         return _euclidean(X)
@@ -94,16 +109,8 @@ class EuclideanKernel(DistanceKernel):
     def slopes(self, X: Any, Z: Any) -> Array:
         """- k'(distance) / distance for all pairs, 0 where points coincide."""
 
-    def gradients(self, X: Any, Z: Any, coefficients: Array) -> Array:
-        slopes = self.slopes(X, Z)
-        if not scipy.sparse.issparse(X) and not scipy.sparse.issparse(Z):
-            origin = midst(Z)
-            X, Z = X - origin, Z - origin
-        # For one output: sum_j s_ij c_j (z_j - x_i) = [S diag(c) Z]_i - [S c]_i x_i.
-        columns = [
-            to_array(slopes @ scaled_rows(Z, weights)) - to_array(scaled_rows(X, slopes @ weights)) for weights in coefficients.T
-        ]
-        return np.stack(columns, axis=1)
+    def gradients(self, X: Any, Z: Any, coefficients: Array, factors: Array | None = None) -> Array:
+        return weighted_differences(times(self.slopes(X, Z), factors), X, Z, coefficients)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +118,11 @@ class Gaussian(EuclideanKernel):
     """exp(-|x - x'|_2^2 / (2 bandwidth^2))."""
 
     word = "rbf"
+
+    norm = "euclidean"
+
+    def profile(self, distances: Array) -> Array:
+        return np.asarray(np.exp(-0.5 * (distances / float(self.bandwidth)) ** 2))
 
     def slopes(self, X: Any, Z: Any) -> Array:
         return 2 * self.rate(X.shape[1]) * self.values(X, Z)
@@ -138,6 +150,10 @@ class Exponential(EuclideanKernel):
     """exp(-|x - x'|_2 / bandwidth), the Laplacian of the Euclidean norm."""
 
     word = "exponential"
+    norm = "euclidean"
+
+    def profile(self, distances: Array) -> Array:
+        return np.asarray(np.exp(-distances / float(self.bandwidth)))
 
     def rate(self, n_features: int) -> float:
         return super().rate(n_features) if self.given_gamma else 1 / float(self.bandwidth)
@@ -146,6 +162,23 @@ class Exponential(EuclideanKernel):
         values = _distances(X, Z)
         values *= -self.rate(X.shape[1])
         return np.asarray(np.exp(values, out=values))
+
+    def evaluator(self, Z: Any, dtype: Any) -> collections.abc.Callable[[Any], Array]:
+        if not isinstance(Z, np.ndarray):
+            return super().evaluator(Z, dtype)
+        origin, rate = midst(Z), self.rate(Z.shape[1])
+        points = (Z - origin).astype(np.float64)
+        norms = row_norms(points, squared=True)
+
+        def values(X: Any) -> Array:
+            rows = to_array(X) - origin
+            sums = np.add.outer(row_norms(rows, squared=True), norms)
+            squares = sums - 2 * (rows @ points.T)
+            squares[squares <= _round_off(np.float64) * sums] = 0
+            distances = np.sqrt(squares, out=squares)
+            return np.asarray(np.exp(np.multiply(distances, -rate, out=distances), out=distances), dtype=dtype)
+
+        return values
 
     def slopes(self, X: Any, Z: Any) -> Array:
         distances, rate = _distances(X, Z), self.rate(X.shape[1])
@@ -161,14 +194,26 @@ class Laplacian(DistanceKernel):
     """exp(-|x - x'|_1 / bandwidth)."""
 
     word = "laplacian"
+    norm = "cityblock"
+
+    def profile(self, distances: Array) -> Array:
+        return np.asarray(np.exp(-distances / float(self.bandwidth)))
 
     @property
     def input_metrics(self) -> tuple[InputMetricKind, ...]:
         return ("diagonal",)
 
-    def gradients(self, X: Any, Z: Any, coefficients: Array) -> Array:
-        slopes = self.rate(X.shape[1]) * self.values(X, Z)
-        return by_feature(X, Z, lambda difference: -(np.sign(difference) * slopes) @ coefficients)
+    def gradients(self, X: Any, Z: Any, coefficients: Array, factors: Array | None = None) -> Array:
+        return by_sign(X, Z, times(-self.rate(X.shape[1]) * self.values(X, Z), factors), coefficients)
+
+    def increments(self, X: Any, X_other: Any, Z: Any, weights: Array) -> Array:
+        rate, Z = self.rate(X.shape[1]), to_array(Z)
+        X, X_other = to_array(X), to_array(X_other)
+
+        def increments(pair: int) -> Array:
+            return laplacian_increments(X[pair], X_other[pair], Z, weights[pair], rate)
+
+        return np.stack(list(in_threads(increments, range(len(X)))))
 
     def distances(self, X: Any) -> Array:
         return np.asarray(manhattan_distances(X))
@@ -231,16 +276,18 @@ class PowerExponential(DistanceKernel):
     def values(self, X: Any, Z: Any) -> Array:
         return np.asarray(np.exp(-((self._distances(X, Z) / float(self.bandwidth)) ** self.power)), dtype=np.result_type(X, Z))
 
-    def gradients(self, X: Any, Z: Any, coefficients: Array) -> Array:
+    def gradients(self, X: Any, Z: Any, coefficients: Array, factors: Array | None = None) -> Array:
         # With u = (distance / bandwidth)^power: dk/dx_f = - power u exp(-u) sign(x_f - z_f) |x_f - z_f|^(p-1) / distance^p.
         distances = self._distances(X, Z)
         powers = (distances / float(self.bandwidth)) ** self.power
-        slopes = _divided(self.power * powers * np.exp(-powers), distances, self.p)
+        slopes = times(_divided(self.power * powers * np.exp(-powers), distances, self.p), factors)
+        if self.p == 2:
+            return weighted_differences(slopes, X, Z, coefficients)
 
-        def derivative(difference: Array) -> Array:
-            return -(np.sign(difference) * np.abs(difference) ** (self.p - 1) * slopes) @ coefficients
+        def derivative(differences: Array) -> Array:
+            return np.asarray(np.sign(differences) * np.abs(differences) ** (self.p - 1))
 
-        return by_feature(X, Z, derivative)
+        return by_feature(X, Z, coefficients, derivative, -slopes)
 
     def to_onnx(self, values: Any, weights: Array) -> str:
         if self.p not in (1, 2):
@@ -261,13 +308,41 @@ class Additive(DistanceKernel):
     def input_metrics(self) -> tuple[InputMetricKind, ...]:
         return ("diagonal",)
 
-    def gradients(self, X: Any, Z: Any, coefficients: Array) -> Array:
+    def gradients(self, X: Any, Z: Any, coefficients: Array, factors: Array | None = None) -> Array:
+        if factors is None:
+            return np.stack(self._sums(X, Z, coefficients / X.shape[1], slopes=True), axis=2)
         rate = 0.5 / self._width(X.shape[1]) ** 2
 
-        def derivative(difference: Array) -> Array:
-            return np.asarray((-2 * rate / X.shape[1] * difference * np.exp(-rate * difference**2)) @ coefficients)
+        def derivative(differences: Array) -> Array:
+            exponents = differences**2
+            exponents *= -rate
+            differences *= np.exp(exponents, out=exponents)
+            return differences
 
-        return by_feature(X, Z, derivative)
+        return by_feature(X, Z, -2 * rate / X.shape[1] * coefficients, derivative, factors)
+
+    def expansion(self, Z: Any, weights: Array) -> collections.abc.Callable[[Any], Array]:
+        columns = weights.reshape(len(weights), -1)
+
+        def expansion(X: Any) -> Array:
+            return np.asarray(sum(self._sums(X, Z, columns)) / X.shape[1]).reshape(len(X), *weights.shape[1:])
+
+        return expansion
+
+    def _sums(self, X: Any, Z: Any, weights: Array, *, slopes: bool = False) -> list[Array]:
+        """The sum over points for each feature by itself, or its derivative."""
+        width = self._width(X.shape[1])
+        return [sums_of_gaussians(x, z, weights, width, slopes=slopes) for x, z in zip(X.T, Z.T, strict=True)]
+
+    def increments(self, X: Any, X_other: Any, Z: Any, weights: Array) -> Array:
+        # A sum of functions of one feature each: their differences.
+        rate = 0.5 / self._width(X.shape[1]) ** 2
+
+        def difference(x: Array, other: Array, z: Array) -> Array:
+            values = np.exp(-rate * np.subtract.outer(x, z) ** 2) - np.exp(-rate * np.subtract.outer(other, z) ** 2)
+            return np.asarray(np.einsum("ij,ij->i", weights, values) / X.shape[1])
+
+        return np.stack([difference(*columns) for columns in zip(X.T, X_other.T, Z.T, strict=True)], axis=1)
 
     def _width(self, n_features: int) -> float:
         return float(1 / np.sqrt(2 * self.rate(n_features))) if self.given_gamma else float(self.bandwidth)
@@ -365,17 +440,6 @@ def _divided(slopes: Array, distances: Array, power: float = 1.0) -> Array:
     """Slopes / distances^power, 0 where points coincide: their gradients have no direction there."""
     apart = distances > 0
     return np.divide(slopes, distances**power, out=np.zeros_like(slopes), where=apart)
-
-
-def by_feature(X: Any, Z: Any, derivative: collections.abc.Callable[[Array], Array]) -> Array:
-    """Jacobians of shape (n, m, d) from a function that takes differences in one feature, (n, p), to its derivatives, (n, m)."""
-    X, Z = to_array(X), to_array(Z)
-    return np.stack([derivative(np.subtract.outer(x, z)) for x, z in zip(X.T, Z.T, strict=True)], axis=2)
-
-
-def midst(X: Array) -> Array:
-    """A point in the midst of the data, whatever outliers they have."""
-    return np.asarray(np.median(X[:: max(1, len(X) // 1000)], axis=0))
 
 
 for kernel in (Gaussian, Exponential, Laplacian, PowerExponential, Additive):

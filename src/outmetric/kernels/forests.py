@@ -40,6 +40,8 @@ KINDS: Mapping[str, tuple[Any, Any]] = {
     "random": (RandomForestClassifier, RandomForestRegressor),
     "extra": (ExtraTreesClassifier, ExtraTreesRegressor),
 }
+# Levels of trees that are counted.
+DEEPEST = 200
 FORESTS = (*KINDS["random"], *KINDS["extra"], RandomTreesEmbedding)
 
 
@@ -111,7 +113,17 @@ class Trees(ScalarKernel):
         return self.grown
 
     def cost(self, points: Any) -> float:
-        return float(n_points(points)) * len(self.left)  # a file may hold a tree that is a chain
+        return float(n_points(points)) * len(self.roots) * self._depth
+
+    @cached_property
+    def _depth(self) -> int:
+        """Of the deepest tree; if that is deeper than forests are, the number of nodes: a file may hold a tree that is a chain."""
+        level, depth = self.roots, 0
+        while len(level) and depth < DEEPEST:
+            inner = level[self.left[level] >= 0]
+            level = np.unique([self.left[inner], self.right[inner]])
+            depth += 1
+        return len(self.left) if len(level) else depth
 
     def __getstate__(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}  # not what was cached

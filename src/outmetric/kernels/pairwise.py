@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.preprocessing import normalize
 
-from outmetric.foundation import Array, n_points, scaled_rows, to_array
-from outmetric.kernels.base import InputMetricKind, NamedKernel, ScalarKernel, Takes, register
+from outmetric.foundation import Array, n_points, to_array
+from outmetric.kernels.base import InputMetricKind, NamedKernel, ScalarKernel, Takes, register, times, weighted_sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,9 @@ class Linear(PairwiseKernel):
     def input_metrics(self) -> tuple[InputMetricKind, ...]:
         return ("diagonal", "full")
 
-    def gradients(self, X: Any, Z: Any, coefficients: Array) -> Array:
+    def gradients(self, X: Any, Z: Any, coefficients: Array, factors: Array | None = None) -> Array:
+        if factors is not None:
+            return weighted_sums(factors, Z, coefficients)
         return np.broadcast_to((Z.T @ coefficients).T, (n_points(X), coefficients.shape[1], Z.shape[1]))
 
     def to_onnx(self, values: Any, weights: Array) -> str:
@@ -72,10 +74,8 @@ class Polynomial(PairwiseKernel):
     def input_metrics(self) -> tuple[InputMetricKind, ...]:
         return ("diagonal", "full")
 
-    def gradients(self, X: Any, Z: Any, coefficients: Array) -> Array:
-        slope = self._slope(X, Z)
-        columns = [slope @ scaled_rows(Z, weights) for weights in coefficients.T]
-        return np.stack([to_array(column) for column in columns], axis=1)
+    def gradients(self, X: Any, Z: Any, coefficients: Array, factors: Array | None = None) -> Array:
+        return weighted_sums(times(self._slope(X, Z), factors), Z, coefficients)
 
     def _slope(self, X: Any, Z: Any) -> Array:
         """The derivative of k by x'z."""

@@ -122,8 +122,11 @@ class Scalar(ScalarKernel):
     def input_metrics(self) -> tuple[InputMetricKind, ...]:
         return self.kernel.input_metrics
 
-    def gradients(self, X: Any, Z: Any, coefficients: Array) -> Array:
-        return self.kernel.gradients(X, Z, coefficients)
+    def gradients(self, X: Any, Z: Any, coefficients: Array, factors: Array | None = None) -> Array:
+        return self.kernel.gradients(X, Z, coefficients, factors)
+
+    def increments(self, X: Any, X_other: Any, Z: Any, weights: Array) -> Array | None:
+        return self.kernel.increments(X, X_other, Z, weights)
 
     def relative(self, X: Any, rng: np.random.Generator) -> ScalarKernel:
         kernel = self.kernel

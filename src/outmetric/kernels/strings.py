@@ -17,10 +17,10 @@ import scipy.sparse
 
 from outmetric.foundation import Array, described, storable
 
-# Kernel values that are computed at once; until they are complete they take twice the place.
-BLOCK_VALUES = 2**22
-# Numbers held for each place of a substring.
-PER_SUBSTRING = 16
+# Kernel values that are computed at once, which take twice the place until they are complete; and entries of phi W.
+BLOCK_VALUES, BLOCK_ENTRIES = 2**22, 2**20
+# Numbers that are looked at for each place of a substring, and for each letter that is compared with another of its string.
+PER_SUBSTRING, PER_LETTER = 16, 8
 
 
 class StringKernel(ABC):
@@ -66,20 +66,23 @@ class StringKernel(ABC):
         known = self._sample(Z)
         scales, norms = self._scales(known)
         found = _substrings(known, self._lengths)
-        rows, columns, weights = self._weighted(found)
-        table = np.unique(columns)
-        others = _sparse(rows, table, columns, weights, len(known)).T.tocsr()
+        columns = self._columns(found)
+        table, tables = _distinct(columns), found.tables
+        counts = _sparse(found.rows, table, columns, np.ones(len(columns)), len(known)).T.tocsr()
+        del found, columns  # they take more room than all that is kept
 
         def evaluate(X: Any) -> Array:
             strings = known if X is Z else self._sample(X, known)
             new_scales, new_norms = (scales, norms) if X is Z else self._scales(strings)
-            common = _substrings(strings, self._lengths, found.tables)
-            counts = _sparse(common.rows, table, self._columns(common), np.ones(len(common.rows)), len(strings))
             values = np.empty((len(strings), len(known)))
-            step = max(1, BLOCK_VALUES // max(1, len(known)))
+            longest = max(map(len, strings), default=0)
+            step = max(1, min(BLOCK_VALUES // max(1, len(known)), BLOCK_ENTRIES // max(1, self._entries(longest))))
             for start in range(0, len(strings), step):
                 part = slice(start, start + step)
-                block = (counts[part] @ others).toarray() * np.multiply.outer(new_scales[part], scales)
+                # What is expensive, to weight substrings by where else they count, is done for the strings that are asked about.
+                rows, places, weights = self._weighted(_substrings(strings[part], self._lengths, tables))
+                weighted = _sparse(rows, table, places, weights, len(strings[part]))
+                block = (weighted @ counts).toarray() * np.multiply.outer(new_scales[part], scales)
                 if self.bandwidth is not None:
                     nearness = np.minimum(block - np.add.outer(new_norms[part], norms) / 2, 0)  # above by round-off at most
                     block = np.exp(nearness / self.bandwidth**2)
@@ -91,12 +94,20 @@ class StringKernel(ABC):
     def cost(self, strings: Any) -> float:
         """About how many numbers it takes to compare a string with these."""
         known = self._sample(strings)
-        longest = max(map(len, known), default=0)
-        return float(PER_SUBSTRING * sum(map(len, known)) * min(self._lengths.stop, longest + 1) * self._places(longest))
+        longest, letters = max(map(len, known), default=0), sum(map(len, known))
+        substrings = letters * self._n_lengths(longest) + self._entries(longest)
+        return float(PER_SUBSTRING * substrings + PER_LETTER * letters * self._n_shifts(longest))
 
-    def _places(self, longest: int) -> int:
-        """At how many places a substring may be found again."""
-        return 1
+    def _entries(self, letters: int) -> int:
+        """How many entries phi W may have for a string of so many letters."""
+        return letters * self._n_lengths(letters) * (2 * self._n_shifts(letters) + 1)
+
+    def _n_lengths(self, longest: int) -> int:
+        return min(self._lengths.stop - 1, longest)
+
+    def _n_shifts(self, longest: int) -> int:
+        """By how many letters a substring may be shifted."""
+        return 0
 
     def diag(self, X: Any) -> Array:
         """k(x, x) for each string."""
@@ -187,7 +198,7 @@ class Spectrum(StringKernel):
 
     def _squares(self, strings: list[str]) -> Array:
         found = _substrings(strings, self._lengths)
-        counts = _sparse(found.rows, np.unique(found.numbers), found.numbers, np.ones(len(found.rows)), len(strings))
+        counts = _sparse(found.rows, _distinct(found.numbers), found.numbers, np.ones(len(found.rows)), len(strings))
         return np.asarray(counts.power(2).sum(axis=1), dtype=np.float64)
 
 
@@ -259,8 +270,8 @@ class WeightedDegree(StringKernel):
     def _lengths(self) -> range:
         return range(1, self.degree + 1)
 
-    def _places(self, longest: int) -> int:
-        return 2 * min(self.shift, longest) + 1
+    def _n_shifts(self, longest: int) -> int:
+        return min(self.shift, longest)
 
     def _columns(self, found: _Substrings) -> Array:
         return found.numbers * found.longest_string + found.begins
@@ -282,16 +293,21 @@ class WeightedDegree(StringKernel):
         letters, roots = _code_points(strings).reshape(len(strings), size), self._roots(size)
         squares = np.zeros(len(strings))
         for step in range(min(self.shift, size - 1) + 1):
-            same = letters[:, step:] == letters[:, : size - step]
-            stretch = same  # where as many letters as the length are those ``step`` further on
-            for length in range(1, min(self.degree, size - step) + 1):
-                stretch = stretch[:, : size - step - length + 1] & same[:, length - 1 :]
-                begins = np.arange(stretch.shape[1])
-                squares += self._beta(length) / (step + 1) * (stretch @ (roots[begins] * roots[begins + step]))
+            begins = np.arange(size - step)
+            ends = np.where(letters[:, step:] == letters[:, : size - step], size - step, begins)
+            # How many letters from here on are those ``step`` further on.
+            stretches = np.minimum.accumulate(ends[:, ::-1], axis=1)[:, ::-1] - begins
+            squares += self._betas(np.minimum(stretches, self.degree)) @ (roots[begins] * roots[begins + step]) / (step + 1)
         return squares
 
     def _beta(self, length: Any) -> Any:
-        return 2 * (self.degree - length + 1) / (self.degree * (self.degree + 1))
+        degree = float(self.degree)  # or twice of it might not be an integer of NumPy's
+        return 2 * (degree - length + 1) / (degree * (degree + 1))
+
+    def _betas(self, length: Any) -> Any:
+        """Their sum up to this length."""
+        degree = float(self.degree)
+        return length * (2 * degree - length + 1) / (degree * (degree + 1))
 
     def _roots(self, size: int) -> Array:
         """Of the weights of positions."""
@@ -320,7 +336,7 @@ def _substrings(strings: list[str], wanted: range, known: list[Array] | None = N
     text = _code_points(strings)
     rows = np.repeat(np.arange(len(strings)), sizes)
     begins = np.arange(len(text)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    tables = [np.unique(text) if known is None else known[0]]
+    tables = [_distinct(text) if known is None else known[0]]
     letters, familiar = _find(tables[0], text)
     places, numbers = np.arange(len(text)), np.zeros(len(text), dtype=np.int64)
     found = [(places[:0],) * 4]
@@ -330,7 +346,7 @@ def _substrings(strings: list[str], wanted: range, known: list[Array] | None = N
         places, numbers = places[inside], numbers[inside]
         last = places + length - 1
         pairs = numbers * len(tables[0]) + letters[last]
-        tables.append(np.unique(pairs) if known is None else known[length])
+        tables.append(_distinct(pairs) if known is None else known[length])
         numbers, there = _find(tables[-1], pairs)
         # What begins with an unknown substring is unknown as well.
         there &= familiar[last]
@@ -353,6 +369,12 @@ def _sparse(rows: Array, table: Array, columns: Array, values: Array, n: int) ->
     """A sparse matrix with n rows and a column for each number in an ordered table, without entries in other columns."""
     places, there = _find(table, columns)
     return scipy.sparse.csr_array((values[there], (rows[there], places[there])), shape=(n, len(table)))
+
+
+def _distinct(values: Array) -> Array:
+    """Each value once, in order; NumPy's own looks them up in a table of hashes, which takes several times as long."""
+    ordered = np.sort(values)
+    return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])] if len(ordered) else ordered
 
 
 def _find(table: Array, values: Array) -> tuple[Array, Array]:

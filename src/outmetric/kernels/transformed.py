@@ -74,6 +74,10 @@ class Transformed(ScalarKernel):
     def input_metrics(self) -> tuple[InputMetricKind, ...]:
         return self.kernel.input_metrics
 
+    @property
+    def has_integrals(self) -> bool:
+        return self.kernel.has_integrals
+
     def resolve(self, X: Any, rng: np.random.Generator, y: Any = None) -> Transformed:
         return replace(self, kernel=self.kernel.resolve(self.inputs(X), rng, y))
 
@@ -84,9 +88,14 @@ class Transformed(ScalarKernel):
         rows = self.inputs(X)
         return self.kernel.values(rows, rows if X is Z else self.inputs(Z))
 
-    def gradients(self, X: Any, Z: Any, coefficients: Array) -> Array:
-        found = self.kernel.gradients(self.inputs(X), self.inputs(Z), coefficients)
+    def gradients(self, X: Any, Z: Any, coefficients: Array, factors: Array | None = None) -> Array:
+        found = self.kernel.gradients(self.inputs(X), self.inputs(Z), coefficients, factors)
         return found @ self.transform.T if self.transform.ndim == 2 else found * self.transform
+
+    def increments(self, X: Any, X_other: Any, Z: Any, weights: Array) -> Array | None:
+        if self.transform.ndim == 2:  # the path is straight still, but no longer feature by feature
+            return None
+        return self.kernel.increments(self.inputs(X), self.inputs(X_other), self.inputs(Z), weights)
 
     def lazy_gram(self, X: Any) -> SampleGram:
         return self.kernel.lazy_gram(self.inputs(X))

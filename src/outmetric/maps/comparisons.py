@@ -11,21 +11,39 @@ from sklearn.utils import check_consistent_length
 
 from outmetric.estimators import setting, shortened
 from outmetric.foundation import Array
-from outmetric.maps.canvas import COLOURS, HATCHES, SEQUENTIAL, axes, look
-from outmetric.maps.fitted import Fitted
+from outmetric.layouts import Fitted
+from outmetric.maps.canvas import COLOURS, HATCHES, LITERAL, SEQUENTIAL, axes, literal_legend, look
 
 # Characters of a name below an ax.
 TICK = 16
+# The share of a group's width that its dots take.
+GROUP = 0.72
 
 
-def accuracy_bars(groups: Any, series: Any, means: Array, intervals: Array, *, legend: bool = True, ax: Any = None) -> Any:
-    """Draw accuracies as groups of bars with error bars.
+def accuracy_bars(
+    groups: Any,
+    series: Any,
+    means: Array,
+    intervals: Array,
+    *,
+    measure: str = "accuracy in %",
+    best: float = 100.0,
+    legend: bool = True,
+    ax: Any = None,
+) -> Any:
+    """Draw accuracies, or other scores, as groups of dots with intervals.
+
+    A bar would tell of a score by its length, and had to begin at 0; dots tell by their place, and may be looked at closely.
 
     Parameters
     ----------
-    groups, series : names of the groups (data sets) and of the bars in each (methods)
+    groups, series : names of the groups (data sets) and of the dots in each (methods)
     means, intervals : arrays of shape (series, groups)
-        In per cent; an interval is the half-length of the error bar. NaN draws nothing.
+        In per cent; an interval is the half-length of the line through a dot. NaN draws nothing.
+    measure : str
+        What is drawn.
+    best : float
+        The best score, where the axis ends. Below it begins at 0, at the lowest score, or shortly before all of them.
     legend : bool
     ax : matplotlib axes, optional
 
@@ -34,18 +52,29 @@ def accuracy_bars(groups: Any, series: Any, means: Array, intervals: Array, *, l
     ax
     """
     ax = axes(size=(8, 4)) if ax is None else ax
-    width = 0.84 / len(series)
-    for index, name in enumerate(series):
-        places = np.arange(len(groups)) + (index - (len(series) - 1) / 2) * width
-        ax.bar(places, means[index], width, yerr=intervals[index], capsize=2, error_kw={"lw": 1}, label=name, **_fill(index))
-    lowest = np.nanmin(means - np.nan_to_num(intervals))
-    ax.set_ylim(max(0, 10 * np.floor(lowest / 10) - 5), 100)
+    means, intervals = np.asarray(means, dtype=float), np.asarray(intervals, dtype=float)
+    apart = GROUP / len(series)
+    dots = []
+    for index in range(len(series)):
+        places = np.arange(len(groups)) + (index - (len(series) - 1) / 2) * apart
+        colour, mark = look(index).values()
+        ax.errorbar(places, means[index], yerr=intervals[index], fmt="none", ecolor=colour, elinewidth=1.8, zorder=2)
+        # Perfect scores are whole on the edge of the ax.
+        dots += ax.plot(places, means[index], linestyle="", color=colour, marker=mark, markersize=7, clip_on=False, zorder=3)
+    tenth = best / 10
+    lowest = tenth * np.floor(np.nanmin(means - np.nan_to_num(intervals)) / tenth) - tenth / 2
+    ax.set_ylim(lowest if np.nanmin(means) < 0 else max(0, lowest), best)
+    ax.set_xlim(-0.5, len(groups) - 0.5)
+    for place in range(1, len(groups), 2):  # bands part the groups
+        ax.axvspan(place - 0.5, place + 0.5, color="0.96", zorder=0)
     _name_ticks(ax, groups)
-    ax.set_ylabel("accuracy in %")
+    ax.set_ylabel(measure)
     ax.yaxis.grid(True, alpha=0.3)
     ax.set_axisbelow(True)
+    ax.tick_params(length=0)
+    ax.spines[["top", "right"]].set_visible(False)
     if legend:
-        ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+        literal_legend(ax, dots, [str(name) for name in series], loc="center left", bbox_to_anchor=(1, 0.5))
     return ax
 
 
@@ -85,7 +114,7 @@ def critical_difference(names: Any, ranks: Array, difference: float, *, ax: Any 
         depth = -0.35 * (bars + 1) - 0.6 * (place if left else len(order) - 1 - place) - 0.3
         end = low - 0.4 if left else high + 0.4
         ax.plot([ranks[one], ranks[one], end], [0, depth, depth], color="black", lw=0.8)
-        ax.text(end, depth, f" {names[one]} ({ranks[one]:.2f}) ", ha="right" if left else "left", va="center")
+        ax.text(end, depth, f" {names[one]} ({ranks[one]:.2f}) ", ha="right" if left else "left", va="center", **LITERAL)
     ax.hlines(1.5, low, low + difference, color="black", lw=1.5)
     ax.text(low + difference / 2, 1.65, f"critical difference {difference:.2f}", ha="center", va="bottom", fontsize=9)
     ax.set_xlim(low - 3, high + 3)
@@ -198,6 +227,8 @@ def neighbor_purity(
     check_consistent_length(X if X_train is None else X_train, references)
     if hasattr(mapped, "transform"):
         fitted = Fitted.of(mapped)
+        if fitted.classes is None and y.dtype.kind in "iuf":
+            raise ValueError("neighbor_purity counts neighbours of the same class; this model was fitted on real targets.")
         if fitted.metric.__sklearn_tags__().input_tags.pairwise:
             raise ValueError("there are no neighbours in a precomputed kernel; give the data as X, and transform(X) as mapped.")
         spaces = [
@@ -259,7 +290,7 @@ def _name_ticks(ax: Any, values: Sequence[Any]) -> None:
     """Names below an ax, upright where there is no room."""
     names = [_label(value) for value in values]
     crowded = sum(len(name) + 2 for name in names) > 60
-    ax.set_xticks(range(len(names)), names, rotation=90 if crowded else 0)
+    ax.set_xticks(range(len(names)), names, rotation=90 if crowded else 0, **LITERAL)
 
 
 def _label(value: Any) -> str:

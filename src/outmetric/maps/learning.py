@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from outmetric.estimators import shortened
+from outmetric.layouts import Fitted
 from outmetric.maps.canvas import DIVERGING, axes, look
-from outmetric.maps.fitted import Fitted
 
 # What records of the methods hold: values of the objective and its terms; and how far from the end an iteration is.
 VALUES = ("objective", "fit", "roughness", "penalty", "rounded", "divergence")
@@ -25,7 +25,7 @@ def history(model: Any, *, ax: Any = None) -> Any:
 
     Parameters
     ----------
-    model : fitted metric, Pipeline, MetricSearchCV or MetricClassifier
+    model : fitted metric, Pipeline, MetricSearchCV, MetricClassifier or MetricRegressor
     ax : matplotlib axes, optional
 
     Returns
@@ -66,7 +66,7 @@ def metric_matrix(model: Any, which: str | None = None, *, ax: Any = None) -> An
 
     Parameters
     ----------
-    model : fitted metric, Pipeline, MetricSearchCV or MetricClassifier
+    model : fitted metric, Pipeline, MetricSearchCV, MetricClassifier or MetricRegressor
     which : "A" or "B", optional
         A: the squared distance is (f(x) - f(x'))' A (f(x) - f(x')). B: the output matrix of `LearnedKernelMetric`, whose A is the
         identity. Default: B where there is one.

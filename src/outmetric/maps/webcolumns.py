@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from outmetric.columns import are_dates, content, read_dates
+from outmetric.columns import are_dates, content, read_dates, shown
 from outmetric.foundation import Array, is_missing
 
 # Whole numbers beyond this are not exact in a browser.
@@ -44,13 +44,13 @@ def table_columns(table: Any) -> Iterable[tuple[str, Any]]:
     raise TypeError(f"table must be a DataFrame of pandas or polars, or a dict of columns; a {type(table).__name__} came.")
 
 
-def web_column(name: str, column: Any, rows: int, *, is_label: bool = False) -> WebColumn:
+def web_column(name: str, column: Any, rows: int, *, is_label: bool = False, is_real: bool = False) -> WebColumn:
     """What the page shows of a column. Labels that are whole numbers are classes, unless they are a matrix of one column of floats.
 
-    The models draw the same line between labels and real targets.
+    The models draw the same line between labels and real targets. ``is_real``: somebody knows that they are the latter.
     """
     given = _values(column)
-    is_class = is_label and not (given.ndim == 2 and given.dtype.kind == "f")
+    is_class = is_label and not is_real and not (given.ndim == 2 and given.dtype.kind == "f")
     given = given.ravel() if given.shape == (rows, 1) else given
     if given.shape != (rows,):
         what = "labels have" if is_label else f"column {name!r} has"
@@ -71,6 +71,44 @@ def web_column(name: str, column: Any, rows: int, *, is_label: bool = False) -> 
         if numbers is not None:
             return WebColumn(name, "number", numbers)
     return _text(name, given.tolist())
+
+
+def outcome_columns(
+    label: WebColumn | None,
+    names: list[str],
+    probabilities: Array | None,
+    predictions: Array | None,
+    novelty: Array | None,
+) -> list[WebColumn]:
+    """What a model says of the rows: prediction, whether it is right or by how much it is wrong, confidence, novelty."""
+    found = []
+    if probabilities is not None:
+        known = np.asarray(~np.isnan(probabilities).any(axis=1))
+        filled = np.where(known[:, None], probabilities, 0.0)
+        predicted = [names[place] if told else None for place, told in zip(filled.argmax(axis=1), known, strict=True)]
+        found.append(_text("prediction", predicted, {name: place for place, name in enumerate(names)}))
+        if label is not None:
+            found.append(_text("error", _verdicts(label, predicted, names)))
+        found.append(WebColumn("confidence", "number", np.where(known, filled.max(axis=1), np.nan).astype(np.float32)))
+    if predictions is not None:
+        found.append(WebColumn("prediction", "number", predictions))
+        if label is not None:
+            found.append(WebColumn("error", "number", predictions - label.values))
+    if novelty is not None:
+        found.append(WebColumn("novelty", "number", novelty.astype(np.float32)))
+    return found
+
+
+def _verdicts(label: WebColumn, predicted: list[str | None], names: list[str]) -> list[str | None]:
+    if label.kind != "text":
+        raise ValueError("probabilities are of classes, and the labels are real targets: give predictions instead.")
+    if not set(names) & set(label.texts):
+        raise ValueError(
+            f"no label is one of the classes that the probabilities are of, {shown(names)}; labels are {shown(label.texts)}."
+        )
+    labels = [None if code == len(label.texts) else label.texts[code] for code in label.values]
+    pairs = zip(labels, predicted, strict=True)
+    return [None if one is None or other is None else "right" if one == other else "wrong" for one, other in pairs]
 
 
 def _dates(column: Any) -> Array | None:

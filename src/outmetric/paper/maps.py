@@ -13,7 +13,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from outmetric.choosing import FOLDS, MetricSearchCV
+from outmetric.automatic import FOLDS
+from outmetric.choosing import MetricSearchCV
 from outmetric.estimators import FixedKernelMetric, LearnedKernelMetric
 from outmetric.foundation import Array
 from outmetric.kernels import Scalar
@@ -21,6 +22,8 @@ from outmetric.paper import protocol
 from outmetric.paper.protocol import Trial
 
 VOTERS = 5
+# Of the median distance: the spreads that are tried.
+FACTORS = tuple(float(factor) for factor in np.geomspace(0.25, 4, 9))
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,15 +44,14 @@ def plane_maps(dataset: str, data_dir: Any = None) -> tuple[list[PlaneMap], Arra
     scaler = StandardScaler().fit(data.X_train)
     train, test = scaler.transform(data.X_train), scaler.transform(data.X_test)
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=trial.split_seed)
-    factors = np.geomspace(0.25, 4, 9)
     median = float(Scalar("rbf").resolve(train, np.random.default_rng(0)).settings["bandwidth"])
     pipeline = Pipeline([("map", KernelPCA(2, kernel="rbf", eigen_solver="dense")), ("vote", KNeighborsClassifier(VOTERS))])
-    gammas = [float(0.5 / (factor * median) ** 2) for factor in factors]
+    gammas = [float(0.5 / (factor * median) ** 2) for factor in FACTORS]
     models = {"KPCA": GridSearchCV(pipeline, {"map__gamma": gammas}, cv=folds).fit(train, data.y_train).best_estimator_[0]}
     # The diagonal kernel needs spreads that differ; the second component has twice the first one's.
     spreads = {
-        "Method 1": (FixedKernelMetric(2, tol=1e-6), [[f"{f / 2**0.5:.4g}*median", f"{f * 2**0.5:.4g}*median"] for f in factors]),
-        "Method 2": (LearnedKernelMetric(2), [f"{f:.4g}*median" for f in factors]),
+        "Method 1": (FixedKernelMetric(2, tol=1e-6), [[f"{f / 2**0.5:.4g}*median", f"{f * 2**0.5:.4g}*median"] for f in FACTORS]),
+        "Method 2": (LearnedKernelMetric(2), [f"{f:.4g}*median" for f in FACTORS]),
     }
     for name, (metric, bandwidths) in spreads.items():
         grid = {"bandwidth": bandwidths, "regression_weight": [1.0, 10.0, 100.0]}

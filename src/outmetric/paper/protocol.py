@@ -22,8 +22,9 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
+from outmetric.automatic import FOLDS, NEIGHBOURS, RIVALS, Grid, MetricClassifier, Rival
 from outmetric.baselines import LMNN, KernelITML, KernelLMNN
-from outmetric.choosing import FOLDS, NEIGHBOURS, RIVALS, Grid, MetricClassifier, MetricSearchCV, Rival
+from outmetric.choosing import MetricSearchCV
 from outmetric.datasets import DataError, load_uci, make_waveform
 from outmetric.estimators import FixedKernelMetric, LearnedKernelMetric
 from outmetric.foundation import Array

@@ -218,7 +218,8 @@ def _maps(document: Document, accuracies: Accuracies, data_dir: Any) -> Any:
         return None
     figure, axes = plots.grid(1, len(found))
     for ax, one in zip(axes.ravel(), found, strict=True):
-        plots.point_map(one.test, y_test, train=one.train, y_train=y_train, legend=one is found[-1], ax=ax)
+        legend = "auto" if one is found[-1] else False
+        plots.point_map(one.test, y_test, train=one.train, y_train=y_train, legend=legend, ax=ax)
         ax.set_title(f"{one.name}: {one.accuracy:.1f} % by 5 neighbours", fontsize=10)
     what = f"{len(y_train)} training points (pale) and {len(y_test)} test points of {dataset}, by kernel PCA, Method 1 and Method 2"
     document.picture(f"maps-{dataset}", what, figure)

@@ -15,7 +15,7 @@ from outmetric.problem.objective import (
     map_terms,
     residual_scatter,
 )
-from outmetric.problem.prototypes import simplex, spread
+from outmetric.problem.prototypes import make_prototypes, simplex, spread
 from outmetric.problem.summary import ClassSummary, Summary, real_summary
 from outmetric.problem.targets import (
     LARGEST_TARGET,
@@ -44,6 +44,7 @@ __all__ = [
     "class_targets",
     "coefficient_residual",
     "gaussian_similarity",
+    "make_prototypes",
     "map_terms",
     "matrix_similarity",
     "real_summary",

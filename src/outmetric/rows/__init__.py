@@ -3,7 +3,7 @@
 from outmetric.rows.chunks import Chunks, dask_client, is_dask, transform_lazily
 from outmetric.rows.landmarks import CANDIDATES, CHOICES, EXACT_MEMBERS, EXACT_SAMPLES, EXACT_SEARCHED, LANDMARKS, choose
 from outmetric.rows.moments import blocks_of, gather, similarity_laplacian
-from outmetric.rows.pullback import PullBack, pull_back
+from outmetric.rows.pullback import Jacobians, PullBack, pull_back
 from outmetric.rows.statistics import Statistics
 from outmetric.rows.streams import BlockStream
 
@@ -16,6 +16,7 @@ __all__ = [
     "LANDMARKS",
     "BlockStream",
     "Chunks",
+    "Jacobians",
     "PullBack",
     "Statistics",
     "blocks_of",

@@ -14,9 +14,10 @@ from sklearn.utils import check_array
 
 from outmetric.foundation import Array, one_blas_thread
 from outmetric.kernels import Features
+from outmetric.rows.pullback import Jacobians, PullBack, pull_back
 from outmetric.rows.statistics import Statistics
 
-# Sums of this many statistics at once: a worker holds no more of them.
+# So many sums of chunks are added at once: a worker holds no more of them.
 FAN_IN = 8
 
 
@@ -91,20 +92,30 @@ class Chunks:
 
     def gather(self, features: Features, *, labelled: bool, shift: Array | None = None) -> Statistics:
         """The statistics of all rows; the order of summation depends on the chunks alone."""
+        statistics = self._total(_statistics, features, labelled, shift)
+        assert isinstance(statistics, Statistics)
+        return statistics
+
+    def pull_back(self, jacobians: Jacobians, kind: str) -> PullBack:
+        """The learned metric pulled back, over all rows."""
+        pulled = self._total(_pulled_back, jacobians, kind)
+        assert isinstance(pulled, PullBack)
+        return pulled
+
+    def _total(self, function: Callable[..., Any], shared: Any, *settings: Any) -> Any:
+        """The sum over chunks of function((X, y), shared, *settings), along a tree."""
         import dask
 
-        shared = dask.delayed(features)
-        one, add = dask.delayed(_statistics), dask.delayed(_add)
+        shared = dask.delayed(shared)
+        one, add = dask.delayed(_of_chunk), dask.delayed(_add)
         found: list[Any] = [
-            one(shared, part, target, self.check, labelled, shift)
+            one(function, self.check, part, target, shared, *settings)
             for part, target, length in zip(self.parts, self.targets, self.lengths, strict=True)
             if length
         ]
         while len(found) > 1:
             found = [add(found[start : start + FAN_IN]) for start in range(0, len(found), FAN_IN)]
-        statistics = compute(found[0])[0]
-        assert isinstance(statistics, Statistics)
-        return statistics
+        return compute(found[0])[0]
 
 
 def transform_lazily(function: Callable[[Any], Array], X: Any, n_columns: int) -> Any:
@@ -176,14 +187,20 @@ def _take(part: Any, rows: Array) -> Array:
     return np.asarray(part)[rows]
 
 
-def _statistics(
-    features: Features, X: Any, y: Any, check: Callable[[Any, Any], tuple[Any, Array]], labelled: bool, shift: Array | None
-) -> Statistics:
-    return Statistics.gather(features, [check(X, y)], labelled=labelled, shift=shift)
+def _of_chunk(function: Callable[..., Any], check: Callable[[Any, Any], Any], X: Any, y: Any, *settings: Any) -> Any:
+    return function(check(X, y), *settings)
 
 
-def _add(statistics: Sequence[Statistics]) -> Statistics:
-    total = statistics[0]
-    for other in statistics[1:]:
+def _statistics(block: tuple[Any, Array], features: Features, labelled: bool, shift: Array | None) -> Statistics:
+    return Statistics.gather(features, [block], labelled=labelled, shift=shift)
+
+
+def _pulled_back(block: tuple[Any, Array], jacobians: Jacobians, kind: str) -> PullBack:
+    return pull_back([block[0]], jacobians, kind)
+
+
+def _add(parts: Sequence[Any]) -> Any:
+    total = parts[0]
+    for other in parts[1:]:
         total = total + other
     return total

@@ -7,18 +7,41 @@ the average gradient outer product of Recursive Feature Machines (Radhakrishnan 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from outmetric.foundation import Array, in_threads, n_points, to_array
+from outmetric.kernels import ScalarKernel
 
 # Bytes of the kernel values and Jacobians of one block of rows.
 BLOCK_BYTES = 2**25
 
-# The coordinates' Jacobians at some rows, (n, m, d).
-Jacobians = Callable[[Any], Array]
+
+@dataclass(frozen=True, eq=False)
+class Jacobians:
+    """Those of coordinates that are sums of kernel functions at some points.
+
+    Attributes
+    ----------
+    terms : sequence of (scalar kernel, weights of shape (p, m))
+        The coordinates are the sum over terms of k(x)'W, with k(x) the kernel values at the points.
+    points : sample of p points
+    """
+
+    terms: Sequence[tuple[ScalarKernel, Array]]
+    points: Any
+
+    def __call__(self, X: Any) -> Array:
+        """At some rows, (n, m, d)."""
+        return np.asarray(sum(scalar.gradients(X, self.points, weights) for scalar, weights in self.terms))
+
+    def rows_at_once(self, n_features: int) -> int:
+        """How many rows a block may have."""
+        n_outputs = int(self.terms[0][1].shape[1])
+        return max(1, BLOCK_BYTES // (8 * (2 * n_points(self.points) + n_outputs * n_features)))
 
 
 class PullBack:
@@ -69,20 +92,18 @@ class PullBack:
         return np.asarray((squares - means**2).clip(min=0))
 
 
-def pull_back(jacobians: Jacobians, blocks: Iterable[Any], kind: str, n_points_of_map: int, n_outputs: int) -> PullBack:
+def pull_back(blocks: Iterable[Any], jacobians: Jacobians, kind: str) -> PullBack:
     """Of blocks of rows, in parts that fit in little memory; the result does not depend on the number of threads."""
     total: PullBack | None = None
-    for found in in_threads(
-        lambda X: PullBack(kind, X.shape[1]).add_rows(jacobians, X), _parts(blocks, n_points_of_map, n_outputs)
-    ):
+    for found in in_threads(lambda X: PullBack(kind, X.shape[1]).add_rows(jacobians, X), _parts(blocks, jacobians)):
         total = found if total is None else total + found
     if total is None:
         raise ValueError("there are no rows.")
     return total
 
 
-def _parts(blocks: Iterable[Any], n_points_of_map: int, n_outputs: int) -> Iterable[Any]:
+def _parts(blocks: Iterable[Any], jacobians: Jacobians) -> Iterable[Any]:
     for X in blocks:
-        rows = max(1, BLOCK_BYTES // (8 * (2 * n_points_of_map + n_outputs * X.shape[1])))
+        rows = jacobians.rows_at_once(X.shape[1])
         for start in range(0, n_points(X), rows):
             yield X[start : start + rows]

@@ -31,8 +31,9 @@ DEPTH = 4
 class Maps:
     """The coordinates of training and new points for each candidate of a batch: (candidates, points, m).
 
-    ``coefficients`` (candidates, n, m), if asked for, are those of the kernel functions at the training points that the coordinates
-    are sums of. ``sound`` is False for candidates whose weights blow the kernel's round-off up; a single fit would refuse them.
+    ``coefficients``, if asked for, are those of the kernel functions at the training points (candidates, n, m), or of the features
+    (candidates, r, m), that the coordinates are sums of. ``sound`` is False for candidates whose weights blow the kernel's
+    round-off up; a single fit would refuse them.
     """
 
     train: Array
@@ -176,9 +177,12 @@ class FeatureDecomposition(Decomposition):
         self.to_train, self.to_new = train, new
 
     def _coordinates(self, gain: Array) -> tuple[Array, Array]:
-        # F = Phi Theta, Theta = Gamma A and Gamma = V diag(w)^(1/2) V'D.
-        parameters = (self.basis * self.roots) @ gain
+        parameters = self._coefficients(gain)
         return self.to_train @ parameters, self.to_new @ parameters
+
+    def _coefficients(self, gain: Array) -> Array:
+        # F = Phi Theta, Theta = Gamma A and Gamma = V diag(w)^(1/2) V'D.
+        return np.asarray((self.basis * self.roots) @ gain)
 
     def visibility(self, targets: Array) -> float:
         return self.summary.with_prototypes(targets).visibility

@@ -17,6 +17,8 @@ DTYPES = frozenset("?bhilqBHILQefd")
 KNOWN_DTYPES = {np.dtype(code).str: np.dtype(code) for code in sorted(DTYPES)}
 KNOWN_DTYPES["|O"] = np.dtype(object)
 LARGEST_INTEGER = 2**63
+# Models may be within models so deep: scikit-learn asks the first and the last step of a pipeline for their tags, and so do these.
+DEPTH = 9
 # Longer lists of integers and arrays of words are kept as arrays, which are shared.
 SHORT = 32
 

@@ -141,6 +141,16 @@ def load(path: str | os.PathLike[str], *, functions: Mapping[str, Callable[..., 
         raise ModelFileError(printable(f"{path} cannot be loaded: {reason}.{note}")) from error
 
 
+def is_model(path: str | os.PathLike[str]) -> bool:
+    """Whether a file looks like one of `save`, by its first bytes; whether it can be loaded is another question."""
+    path = Path(path)
+    if not path.is_file():
+        return False
+    with open(path, "rb") as file:
+        start = file.read(9)
+    return len(start) == 9 and start[8:] == b"{" and int.from_bytes(start[:8], "little") <= path.stat().st_size - 8
+
+
 def _read(path: Path, mmap: bool) -> tuple[str, dict[str, Array], int]:
     """The check sum, the arrays as views of one buffer, and the size of the file."""
     status = path.stat()

@@ -36,7 +36,7 @@ from sklearn.preprocessing import (
 )
 
 from outmetric.estimators import Metric
-from outmetric.foundation import GENEROSITY, Array, Charge, is_fitted, n_points, row_of_numbers, storable
+from outmetric.foundation import GENEROSITY, Array, Charge, check_features, is_fitted, n_points, row_of_numbers, storable
 from outmetric.storage.document import n_numbers
 from outmetric.storage.errors import NotStorableError
 from outmetric.storage.samples import (
@@ -86,7 +86,7 @@ BY_COLUMNS: dict[str, type] = {"PowerTransformer": PowerTransformer, "QuantileTr
 NEIGHBOURS: dict[str, type] = {"KNeighborsClassifier": KNeighborsClassifier, "KNeighborsRegressor": KNeighborsRegressor}
 # A composition may have so many steps, those of its steps included, and widen a table so many times.
 STEPS, WIDENING = 1000, 100
-# Encoders may make so many columns, beside as many as take the place of the file so many times.
+# Encoders may make so many columns, and indicators look at so many, beside as many as take the place of the file so many times.
 COLUMNS = 2**20
 # Columns that are tried of a transformer that maps each by itself.
 FEW = 4
@@ -105,6 +105,7 @@ TRANSIENT = ["_metadata_request", "_skl_callbacks", "_parent_callback_ctx", "_ca
 def _check_width(found: Any, size: int) -> None:
     """Whether there are data for as many features as it claims."""
     _check_parameters(found)
+    check_features(found, size)
     width = getattr(found, "n_features_in_", None)
     if width is not None and width > size and not isinstance(found, Normalizer):
         raise ValueError(f"{type(found).__name__} claims {width} features")
@@ -118,13 +119,22 @@ def _check_parameters(found: Any) -> None:
 
 
 def _check_imputer(found: Any, size: int) -> None:
-    """Add what scikit-learn 1.6 does not know."""
+    """Also add what scikit-learn 1.6 does not know."""
+    _check_width(found, size)
     if hasattr(found, "_fit_dtype") and not sklearn.__version__.startswith("1.6."):
         vars(found).setdefault("_fill_dtype", found._fit_dtype)
 
 
+def _check_indicator(found: MissingIndicator, size: int) -> None:
+    """Whether it looks at no more columns than any data have; it has nothing for each of them."""
+    check_features(found, size)
+    if getattr(found, "n_features_in_", 0) > COLUMNS + size:
+        raise ValueError(f"a MissingIndicator claims {found.n_features_in_} features")
+
+
 def _check_categories(found: Any, size: int) -> None:
     """Whether the categories are values that people have, none of which can be made to share all its hash with others."""
+    check_features(found, size)
     if hasattr(found, "n_features_in_") and len(getattr(found, "categories_", ())) != found.n_features_in_:
         raise ValueError(f"{type(found).__name__} has not the categories of each feature")
     for categories in getattr(found, "categories_", ()):
@@ -229,7 +239,10 @@ def _has_state(found: Any) -> bool:
 
 
 def _check_columns(found: ColumnTransformer) -> None:
-    """Whether its parts get the columns that they know; of a data frame they get them by name."""
+    """Whether its parts get columns that there are, and that they know; of a data frame they get them by name."""
+    for places in getattr(found, "_transformer_to_input_indices", {}).values():
+        if not all(isinstance(place, int | np.integer) and 0 <= place < found.n_features_in_ for place in places):
+            raise ValueError("a ColumnTransformer has columns that there are not")
     names = getattr(found, "feature_names_in_", None)
     if names is None:
         return
@@ -237,6 +250,8 @@ def _check_columns(found: ColumnTransformer) -> None:
         places = found._transformer_to_input_indices[name]
         labels = [columns] if isinstance(columns, str) else list(columns) if np.ndim(columns) else []
         wanted = [label for label in labels if isinstance(label, str)]
+        if isinstance(part, FunctionTransformer) and len(places) and not hasattr(part, "n_features_in_"):
+            raise ValueError("a fitted ColumnTransformer has a FunctionTransformer that is not")
         if wanted and wanted != [names[place] for place in places]:
             raise ValueError("a ColumnTransformer has other columns than it names")
         known = getattr(part, "feature_names_in_", None)
@@ -352,6 +367,8 @@ def _fit_again(voters: Any, state: dict[str, Any], charge: Charge) -> None:
         width = points.shape[1]
         charge(16 * width**2, width**3)
     voters.fit(points, state["targets"])
+    if isinstance(voters.metric, FunctionType) and isinstance(points, np.ndarray):
+        float(voters.metric(points[0], points[0], **(voters.metric_params or {})))
     if state["feature_names_in_"] is not None:
         voters.feature_names_in_ = state["feature_names_in_"]
 
@@ -378,7 +395,7 @@ for name, kind in NEIGHBOURS.items():
 storable("Pipeline", omits_defaults=True, check=_check_composition, sample=pipeline_row, used=stretches)(Pipeline)
 storable("ColumnTransformer", omits_defaults=True, check=_check_composition, sample=table_row)(ColumnTransformer)
 storable("FunctionTransformer", omits_defaults=True, check=_check_function, sample=function_row)(FunctionTransformer)
-storable("MissingIndicator", omits_defaults=True, sample=imputer_row)(MissingIndicator)
+storable("MissingIndicator", omits_defaults=True, check=_check_indicator, sample=imputer_row)(MissingIndicator)
 storable("SimpleImputer", omits_defaults=True, check=_check_imputer, sample=imputer_row)(SimpleImputer)
 storable("OneHotEncoder", omits_defaults=True, check=_derive_widths, sample=encoder_row, work=_each_column)(OneHotEncoder)
 storable("OrdinalEncoder", omits_defaults=True, check=_check_categories, sample=encoder_row, work=_each_column)(OrdinalEncoder)

@@ -30,18 +30,21 @@ from outmetric.foundation import (
     tried_for,
     try_out,
 )
-from outmetric.storage.document import KNOWN_DTYPES, LOCAL, Node, is_attribute, n_numbers
+from outmetric.storage.document import DEPTH, KNOWN_DTYPES, LOCAL, Node, is_attribute, n_numbers
 
 # A kernel may be made of so many.
 KERNELS = 1000
 # A model may be made of so many objects, counted as often as they are used, and of so many for each in the file.
 OBJECTS, OBJECTS_EACH = 10_000, GENEROSITY
+# Bytes that may be allocated for any file, beside a share for each byte of it.
+MEMORY = 2**24
 # Work is counted in numbers that are looked at. So much may be done for any file, beside a share for each byte of it.
 WORK = 2**26
 # What it takes to check an object, or to make one, to call one that is fitted, or to evaluate a kernel, whatever its size.
 CHECKED, MADE, CALLED, EVALUATED = 2000, 100, 40_000, 40_000
-# For each number of a matrix that is checked for being positive semi-definite, times its side: eigenvalues are fast.
-CUBIC = 1 / 16
+# For each number of a matrix that is checked for being positive semi-definite, times its side: factors are fast, but what a
+# file shares among kernels is factored for each.
+CUBIC, CUBIC_SHARED = 1 / 64, 1 / 4
 # Sparse rows may have so many columns, beside a share for each byte of the file; a single dense row takes 8 bytes for each.
 COLUMNS = 2**23
 # Keys that are neither text nor numbers; files can be made so that all of those have the same hash.
@@ -49,6 +52,8 @@ ODD_KEYS = 100
 # Whole numbers are of at most 64 bits, and no float needs more letters than this.
 DIGITS, LONGEST_FLOAT = 20, 40
 LARGEST_CODE_POINT = 0x10FFFF
+# Letters that take the place of a number in an array.
+NUMBER = 2
 # Words in the state of NumPy's legacy generator.
 TWISTER = 624
 
@@ -61,10 +66,12 @@ class Extent:
     objects: int = 0
     numbers: int = 0
     work: int = 0  # for a row
+    depth: int = 0  # of models within models
 
     def __add__(self, other: Extent) -> Extent:
         kernels, objects = self.kernels + other.kernels, self.objects + other.objects
-        return Extent(kernels, objects, self.numbers + other.numbers, self.work + other.work)
+        depth = max(self.depth, other.depth)
+        return Extent(kernels, objects, self.numbers + other.numbers, self.work + other.work, depth)
 
 
 class Reader:
@@ -86,16 +93,20 @@ class Reader:
         self._extents: list[Extent] = []
         # What has been read of the present object: numbers of its own, and objects that it refers to.
         self._numbers, self._referred = 0, Extent()
+        # Letters of the longest word in the present sequence.
+        self._longest = NUMBER
         self._converted: dict[tuple[str, Any], Any] = {}
-        self._left = GENEROSITY * size + 2**20
+        self._left = GENEROSITY * size + MEMORY
         self._work_left = GENEROSITY * size + WORK
+        # Bytes of matrices that kernels were made of; more than the file has are shared.
+        self._squared = 0
         self._kinds: dict[str, Callable[[Any], Any]] = {
             **{name: kind.__getitem__ for name, kind in STORABLE.items() if issubclass(kind, Enum)},
             "integers": self._integers,
             "words": self._words,
             "float": {"nan": np.nan, "inf": math.inf, "-inf": -math.inf}.__getitem__,
             "number": self._number,
-            "tuple": lambda content: tuple(self._values(content)),
+            "tuple": lambda content: tuple(self._sequence(content)),
             "dict": self._dict,
             "slice": lambda content: slice(*self._values(_sized(content, 3))),
             "dtype": self._dtype,
@@ -122,17 +133,18 @@ class Reader:
         self._charge(0, self._referred.work)
         # Where a model as a whole cannot be tried, its parts may.
         if not all(try_out(part, self.size) for part in tried_for(model, self.size)):
-            for part, extent in zip(self._made, self._extents, strict=True):
-                if sample_of(part, self.size) is not None:
-                    self._charge(0, extent.work)
-                    try_out(part, self.size)
+            for made, extent in zip(self._made, self._extents, strict=True):
+                for part in tried_for(made, self.size):
+                    if sample_of(part, self.size) is not None:
+                        self._charge(0, extent.work)
+                        try_out(part, self.size)
         return model
 
     def value(self, node: Node) -> Any:
         if node is None or isinstance(node, bool | int | float | str):
             return node
         if isinstance(node, list):
-            return self._values(node)
+            return self._sequence(node)
         ((kind, content),) = _sized(list(node.items()), 1)
         if kind not in self._kinds:
             raise ValueError(f"it holds a value of the unknown kind {kind[:100]!r}")
@@ -141,6 +153,16 @@ class Reader:
     def _values(self, nodes: Any) -> list[Any]:
         self._numbers += len(_list(nodes))
         return [self.value(node) for node in _list(nodes)]
+
+    def _sequence(self, nodes: Any) -> list[Any]:
+        """Values of which NumPy may make an array, where each takes the place of the longest word among them."""
+        outside, self._longest = self._longest, NUMBER
+        before = self._numbers
+        values = self._values(nodes)
+        longest = max([self._longest, *(len(value) for value in values if isinstance(value, str))])
+        self._charge(4 * longest * (self._numbers - before))
+        self._longest = max(outside, longest)
+        return values
 
     def _number(self, content: Any) -> Any:
         dtype, node = _sized(content, 2)
@@ -293,10 +315,13 @@ class Reader:
         extent = self._referred + Extent(int(storing.is_kernel), 1, self._numbers)
         if extent.kernels > KERNELS and not storing.holds_models:
             raise ValueError(f"a kernel is made of {extent.kernels} others")
+        extent = replace(extent, depth=extent.depth + storing.holds_models)
+        if extent.depth > DEPTH:
+            raise ValueError(f"it has models within models, more than {DEPTH} deep")
         if extent.objects > OBJECTS + OBJECTS_EACH * (1 + len(self._extents)):
             raise ValueError(f"a model is made of {extent.objects} others")
-        squares = [len(value) for value in params.values() if storing.is_kernel and np.ndim(value) == 2]
-        self._charge(8 * sum(n_numbers(value) for value in params.values()), int(CUBIC * sum(side**3 for side in squares)))
+        squares = [value for value in params.values() if storing.is_kernel and np.ndim(value) == 2]
+        self._charge(8 * sum(n_numbers(value) for value in params.values()), sum(map(self._factoring, squares)))
         if state and not issubclass(kind, BaseEstimator):
             raise ValueError(f"{kind.__name__} has no fitted attributes")
         found = kind(**params)
@@ -309,7 +334,7 @@ class Reader:
                 raise ValueError(f"{kind.__name__} has no attribute {name[:100]!r}")
             vars(found)[name] = value
         width = getattr(found, "n_features_in_", None)
-        if width is not None and not (isinstance(width, int | np.integer) and 0 < width < 2**31):
+        if hasattr(found, "n_features_in_") and not (isinstance(width, int | np.integer) and 0 < width < 2**31):
             raise ValueError(f"{kind.__name__} claims {described(width)} features")
         _check_names(found, width)
         extent = replace(extent, work=_work(found, extent, storing, fitted))
@@ -319,6 +344,11 @@ class Reader:
         for check in storing.checks:
             check(found, self.size)
         return found
+
+    def _factoring(self, matrix: Any) -> int:
+        """The work of a check for being positive semi-definite."""
+        self._squared += np.asarray(matrix).nbytes
+        return int((CUBIC_SHARED if self._squared > self.size else CUBIC) * len(matrix) ** 3)
 
 
 def _work(found: Any, extent: Extent, storing: Storing, fitted: bool) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,8 @@ def table_row(found: ColumnTransformer, size: int) -> Any:
             if isinstance(cell, str):
                 words.add(place)
                 row[0, place] = cell
+            elif isinstance(cell, datetime.date):  # which may come as text
+                row[0, place] = row[0, place] if place in words else cell
             elif not _is_transparent(part):
                 numbers.add(place)
                 row[0, place] = row[0, place] if place in words else cell
@@ -88,7 +91,7 @@ def table_row(found: ColumnTransformer, size: int) -> Any:
         raise ValueError("a ColumnTransformer takes a column for text as well as for numbers")
     if any(isinstance(label, str) for _, _, columns in found.transformers_ for label in np.ravel(columns).tolist()):
         return _frame(row, found.feature_names_in_)
-    return row if any(isinstance(cell, str) for cell in row[0]) else row.astype(np.float64)
+    return row if any(isinstance(cell, str | datetime.date) for cell in row[0]) else row.astype(np.float64)
 
 
 def _frame(row: Array, names: Array) -> Any:
@@ -103,9 +106,9 @@ def _frame(row: Array, names: Array) -> Any:
 def pipeline_row(found: Pipeline, size: int) -> Any:
     """What the first step takes that is not content with anything; None if a later one may ask for what no trial can know."""
     steps = [step for _, step in found.steps if step is not None and step != "passthrough"]
-    if any(sample_of(step, size) is None for step in steps):
-        return None
     rows = [sample_of(step, size) for step in steps]
+    if any(row is None for row in rows):
+        return None
     place = next((place for place, step in enumerate(steps) if not _is_transparent(step)), 0)
     if not rows or any(_is_particular(step) for step in steps[place + 1 :]):
         return None

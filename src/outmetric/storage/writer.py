@@ -21,7 +21,7 @@ import scipy.sparse
 from sklearn.base import BaseEstimator
 
 from outmetric.foundation import Array, Storing, how_stored
-from outmetric.storage.document import DTYPES, LARGEST_INTEGER, LOCAL, SHORT, Node, is_attribute
+from outmetric.storage.document import DEPTH, DTYPES, LARGEST_INTEGER, LOCAL, SHORT, Node, is_attribute
 from outmetric.storage.errors import NotStorableError
 
 
@@ -41,6 +41,7 @@ class Writer:
         self.objects: list[Node] = []
         self._known: dict[Any, str] = {}
         self._functions: dict[str, Any] = {}
+        self._depth = 0  # of models within models, at present
         self._seen: dict[int, tuple[Node, Any]] = {}  # with the object, so that its id stays its own
 
     def node(self, value: Any, where: str = "the model") -> Node:
@@ -131,11 +132,15 @@ class Writer:
         if id(value) not in self._seen:
             where = f"{where}.{type(value).__name__}" if where == "the model" else where
             params, state = _parts(value, storing)
+            self._depth += storing.holds_models
+            if self._depth > DEPTH:
+                raise NotStorableError(f"{where} is within other models, more than {DEPTH} deep; make one Pipeline of several.")
             entry = {
                 "class": storing.name,
                 "params": {name: self.node(item, f"{name} of {where}") for name, item in params.items()},
                 "state": {name: self.node(item, f"{name} of {where}") for name, item in state.items()},
             }
+            self._depth -= storing.holds_models
             self.objects.append(entry)
             self._seen[id(value)] = {"object": len(self.objects) - 1}, value
         return self._seen[id(value)][0]

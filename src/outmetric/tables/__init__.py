@@ -7,8 +7,9 @@ from outmetric.tables import arff as arff
 from outmetric.tables import binary as binary
 from outmetric.tables import text as text
 from outmetric.tables.blocks import TableFile
+from outmetric.tables.fitting import Outcome, fit_table
 from outmetric.tables.formats import ReadOptions, TableFormat, register
-from outmetric.tables.models import Outcome, TableModel, fit_table
+from outmetric.tables.models import TableModel
 from outmetric.tables.reading import read_table
 from outmetric.tables.writing import check_output, write_blocks, write_table
 

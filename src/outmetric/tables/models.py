@@ -1,42 +1,30 @@
-"""Models of tables: how one is fitted to a DataFrame, and what a fitted one knows of the rows that it was learned from."""
+"""A model of a table: what it predicts, and what it knows of the rows that it was learned from."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Mapping
+import datetime
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import KFold, ParameterGrid
-from sklearn.neighbors import KNeighborsRegressor, NearestNeighbors
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.neighbors import NearestNeighbors
 
-from outmetric.choosing import FINE, AverageVote, MetricClassifier, MetricSearchCV, Novelty, Scoring
-from outmetric.columns import Columns, Remedy, TableError, align, table_encoder
-from outmetric.estimators import FixedKernelMetric, LearnedKernelMetric, listed, mostly_alone
-from outmetric.foundation import Array, Tell, sample_of, storable
-from outmetric.rows import EXACT_SEARCHED, LANDMARKS
+from outmetric.choosing import (
+    Novelty,
+    beside,
+    explain,
+    reasons_of_nearness,
+    usual_contributions,
+)
+from outmetric.columns import Columns, Remedy, TableError, align
+from outmetric.estimators import listed
+from outmetric.foundation import Array, sample_of, storable
+from outmetric.tables.kept import check_kept, row_names
 
-Kind = Literal["auto", "fixed", "learned"]
-METRICS: Mapping[str, Any] = {"auto": LearnedKernelMetric, "fixed": FixedKernelMetric, "learned": LearnedKernelMetric}
-NEIGHBOURS = (1, 3, 5, 9, 15, 25)
-# What tuning tries; what is set by hand is left alone.
-GRIDS = {"fixed": {**FINE, "metric_ridge": [0.3, 3.0]}, "learned": FINE}
-# For real targets, whose settings are compared by the neighbours' averages.
-REAL_GRID = {
-    "bandwidth": ["0.5*median", "1*median", "2*median"],
-    "regression_weight": [0.03, 0.3, 3.0],
-    "collocation_weight": [0.0],
-}
-FOLDS = 5
-# By what settings are compared for classes, and what else is told.
-DECIDES, TOLD = "neg_log_loss", "accuracy"
-REAL = Remedy("real")
+# Tables with more columns are not made up: to read each of them takes its time.
+MANY_COLUMNS = 100
 
 
 def _check_stored(found: TableModel, size: int) -> None:
@@ -47,16 +35,42 @@ def _check_stored(found: TableModel, size: int) -> None:
         names = getattr(part, "feature_names_in_", None)
         if names is not None and list(names) != list(columns.features):
             raise ValueError("a model of a table knows other columns than its parts")
+    if found.table is not None:
+        check_kept(found.table, columns, len(found.names))
     if columns.classes and not (hasattr(found.estimator, "predict_proba") and hasattr(found.estimator, "classes_")):
         raise ValueError("a model of a table should predict classes, and has none")
+    if not isinstance(found.surroundings, Novelty | None):
+        raise ValueError(f"a model of a table judges novelty by a {type(found.surroundings).__name__}")
     row = sample_of(found.estimator, size)
-    if row is not None:
-        kinds = tuple("category" if isinstance(value, str) else "number" for value in np.asarray(row)[0])
-        if kinds != columns.kinds:
-            raise ValueError("a model of a table prepares other kinds of columns than it has")
+    if row is not None and tuple(map(_kind, np.asarray(row)[0])) != columns.kinds:
+        raise ValueError("a model of a table prepares other kinds of columns than it has")
 
 
-@storable("TableModel", holds_models=True, check=_check_stored, used=lambda model, size: (model.estimator, model.mapping))
+def _kind(value: Any) -> str:
+    return "category" if isinstance(value, str) else "date" if isinstance(value, datetime.date) else "number"
+
+
+def _sample(found: TableModel, size: int) -> Any:
+    """A table of one row; None if it cannot be made up, or has very many columns, or there is no pandas."""
+    row = sample_of(found.estimator, size) if len(found.columns.features) <= MANY_COLUMNS else None
+    try:
+        import pandas as pd
+    except ImportError:
+        return None
+    return None if row is None else pd.DataFrame(np.asarray(row, dtype=object), columns=list(found.columns.features))
+
+
+def _used(found: TableModel, size: int) -> list[Any]:
+    return [found] if _sample(found, size) is not None else [found.estimator, found.mapping]
+
+
+def _asks(found: TableModel) -> list[Callable[[Any], Any]]:
+    asked = [found.transform, found.predict, lambda row: found.neighbors(found.transform(row), 1)[1]]
+    asked += [found.predict_proba] if found.columns.classes else []
+    return [*asked, found.novelty] if found.knows_novelty else asked
+
+
+@storable("TableModel", holds_models=True, check=_check_stored, sample=_sample, used=_used, asks=_asks)
 @dataclass(frozen=True, eq=False)
 class TableModel:
     """A fitted model together with the table that it was learned from.
@@ -81,6 +95,8 @@ class TableModel:
         Likewise, by other measures.
     surroundings : Novelty or None
         What `novelty` goes by, unless the estimator knows itself.
+    table : dict of arrays, or None
+        The features of the rows that it was learned from, for `reasons`; models of earlier versions have none.
     """
 
     columns: Columns = field(repr=False)
@@ -93,6 +109,7 @@ class TableModel:
     scoring: str
     scores: dict[str, float] = field(default_factory=dict)
     surroundings: Novelty | None = field(default=None, repr=False)
+    table: dict[str, Array] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not (isinstance(self.columns, Columns) and hasattr(self.estimator, "predict") and hasattr(self.mapping, "transform")):
@@ -107,6 +124,31 @@ class TableModel:
     def predict(self, frame: Any, source: str = "the table") -> Array:
         """Class, or real target, of each row."""
         return np.asarray(self.estimator.predict(align(frame, self.columns, source=source))).reshape(len(frame))
+
+    def predict_interval(self, frame: Any, coverage: float = 0.9, source: str = "the table") -> Array:
+        """Lower and upper end, (n, 2), of intervals that hold the number with this probability; see `MetricRegressor`.
+
+        Raises
+        ------
+        TableError
+            For classes, for models that are not of `MetricRegressor`, and if so few rows give no finite interval.
+        """
+        if self.columns.classes:
+            raise TableError(
+                f"the target {self.columns.target} has classes; intervals are for numbers, classes have probabilities."
+            )
+        if not hasattr(self.estimator, "predict_interval"):
+            raise TableError(
+                f"this model ({self._kind()}) does not know its errors. For intervals fit the automatic model.", Remedy("automatic")
+            )
+        found = np.asarray(self.estimator.predict_interval(align(frame, self.columns, source=source), coverage))
+        if not np.isfinite(found).all():
+            fewest = int(np.ceil(np.round(coverage / (1 - coverage), 6)))  # so that (n + 1) coverage <= n
+            known = len(self.estimator.out_of_fold_errors_)
+            raise TableError(
+                f"the model knows its errors on {known} rows; intervals with a coverage of {coverage:g} need {fewest}."
+            )
+        return found
 
     def predict_proba(self, frame: Any, source: str = "the table") -> Array:
         """Probabilities of the classes, in the order of `classes`."""
@@ -127,7 +169,12 @@ class TableModel:
         X = align(frame, self.columns, source=source)
         if self.surroundings is not None:
             return self.surroundings.of(X, getattr(self.mapping, "best_estimator_", self.mapping))
-        return None if getattr(self.estimator, "novelty_", None) is None else np.asarray(self.estimator.novelty(X))
+        return np.asarray(self.estimator.novelty(X)) if self.knows_novelty else None
+
+    @property
+    def knows_novelty(self) -> bool:
+        """Whether `novelty` tells anything."""
+        return self.surroundings is not None or getattr(self.estimator, "novelty_", None) is not None
 
     @property
     def classes(self) -> Array | None:
@@ -141,6 +188,44 @@ class TableModel:
         distances, rows = self._index.kneighbors(coordinates, n_neighbors=k)
         return distances, rows
 
+    def reasons(self, frame: Any, rows: Array, source: str = "the table") -> Array:
+        """Why rows of a table are near rows that the model was learned from: up to three features each, with both values, in words.
+
+        Parameters
+        ----------
+        frame : DataFrame of n rows
+        rows : integer array of shape (n, k)
+            Numbers of rows that the model was learned from, such as `neighbors` gives.
+
+        Returns
+        -------
+        array of texts of shape (n, k)
+            Such as "alcohol 13.2 beside 13.1; colour red in both": the features that usually tell the row from others, and do not
+            tell it from this one (see `outmetric.choosing.reasons_of_nearness`).
+        """
+        X, known = align(frame, self.columns, source=source), self._known_rows
+        queries = np.repeat(np.arange(len(X)), rows.shape[1])
+        one, other = X.iloc[queries], known.iloc[rows.ravel()]
+        usual = usual_contributions(self.mapping, X, known)[queries]
+        places = reasons_of_nearness(explain(self.mapping, one, other).contributions, usual)
+        names = self.columns.features
+        texts = [
+            "; ".join(f"{names[place]} {beside(one.iat[pair, place], other.iat[pair, place])}" for place in found)
+            for pair, found in enumerate(places)
+        ]
+        return np.array(texts, dtype=object).reshape(rows.shape)
+
+    @cached_property
+    def _known_rows(self) -> Any:
+        import pandas as pd
+
+        if self.table is None:
+            raise TableError(
+                "this model is of an earlier version, which did not keep the rows that it was learned from, so it cannot give "
+                "reasons. Fit it again."
+            )
+        return align(pd.DataFrame(self.table), self.columns)
+
     @cached_property
     def _index(self) -> NearestNeighbors:
         return NearestNeighbors().fit(self.coordinates)
@@ -150,11 +235,11 @@ class TableModel:
         identifier = self.columns.identifier
         if identifier is None or identifier not in frame.columns:
             return "row", np.arange(1, len(frame) + 1)
-        return identifier, _names(frame[identifier])
+        return identifier, row_names(frame[identifier])
 
     def row(self, name: str) -> Array:
         """Coordinates of the row of this name."""
-        found = np.flatnonzero(self.names.astype(str) == name)
+        found = np.flatnonzero([str(one) == name for one in self.names.tolist()])  # an array of text is as wide as the longest
         if not len(found):
             raise TableError(f"{name!r} is neither a file nor the name of a row that the model was learned from.")
         return np.asarray(self.coordinates[found[0]])
@@ -182,14 +267,19 @@ class TableModel:
             found["identifier"] = self.columns.identifier
         if self.classes is not None:
             labels, counts = np.unique(self.targets, return_counts=True)
-            found["classes"] = dict(zip(labels.astype(str).tolist(), counts.tolist(), strict=True))
+            found["classes"] = dict(zip(map(str, labels.tolist()), counts.tolist(), strict=True))
         return found
 
     def _kind(self) -> str:
         """What the model is, for people."""
         maps = len(getattr(self.estimator, "committee_", "1"))
         where = f"{maps} learned maps, averaged" if maps > 1 else f"a map learned by {type(self._metric()).__name__}"
-        how = "classes, by votes of nearest neighbours" if self.columns.classes else "numbers, as averages of nearest neighbours"
+        if hasattr(self.estimator, "committee_"):
+            how = "classes, by distances and votes" if self.columns.classes else "numbers"
+        else:
+            how = (
+                "classes, by votes of nearest neighbours" if self.columns.classes else "numbers, as averages of nearest neighbours"
+            )
         return f"{how} in {where}"
 
     def _metric(self) -> Any:
@@ -202,165 +292,3 @@ class TableModel:
         lines = [f"{name}: {listed(value) if isinstance(value, dict) else value}" for name, value in self.facts().items()]
         own = [self.estimator.summary()] if hasattr(self.estimator, "summary") else []
         return "\n\n".join(["\n".join(lines), *own, self._metric().summary()])
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """A fitted model, and whether an interrupt ended the search for it."""
-
-    model: TableModel
-    interrupted: bool
-
-
-def fit_table(
-    frame: Any,
-    columns: Columns,
-    *,
-    kind: Kind = "auto",
-    tune: bool = False,
-    settings: Mapping[str, Any] | None = None,
-    time_budget: float | None = None,
-    seed: int = 0,
-    n_jobs: int | None = None,
-    tell: Tell | None = None,
-    keep_best: bool = False,
-    source: str = "the table",
-) -> Outcome:
-    """Learn from a table.
-
-    Parameters
-    ----------
-    frame : DataFrame
-    columns : Columns
-        From `check_columns`.
-    kind : "auto", "fixed" or "learned"
-        "auto" is `MetricClassifier` for classes, which chooses everything, and model 2, tuned, for real targets.
-    tune : bool
-        Choose bandwidth and weights by cross-validation.
-    settings : dict, optional
-        Parameters of the metric.
-    time_budget : float, optional
-        Seconds that `MetricClassifier` may take.
-    seed : int
-        For all that is random.
-    n_jobs : int, optional
-    tell : function (done, total, text), optional
-        Hears of progress.
-    keep_best : bool
-        After an interrupt go on with the best that was found; without it, or if nothing was found yet, KeyboardInterrupt goes on.
-    source : str
-        What messages call the table.
-    """
-    X, y = align(frame, columns, source=source), columns.targets(frame)
-    if columns.classes and y.dtype.kind == "f":
-        y = y.astype(np.int64)  # whole, or they would be no classes
-    if columns.classes and mostly_alone(y):
-        many = f"{len(np.unique(y))} different whole numbers in {len(y)} rows"
-        raise TableError(
-            f"{source}: the target {columns.target!r} has {many}, too many to be classes. Take them for numbers.", REAL
-        )
-    tell = tell or (lambda done, total, text: None)
-    scores: dict[str, float] = {}
-    surroundings = None
-    if kind == "auto" and columns.classes:
-        if settings or tune:
-            advice = "to tune or set them, take the learned or the fixed model"
-            raise TableError(f"the automatic model chooses all settings itself; {advice}.", Remedy("model"))
-        search: Any = MetricClassifier(time_budget=time_budget, random_state=seed, n_jobs=n_jobs, verbose=tell)
-        interrupted = _fit(search, X, y, tell, keep_best)
-        estimator, mapping, score = search.set_params(verbose=False), search, search.best_score_
-        scores = dict(search.committee_[0].candidate.scores)
-    else:
-        pipeline = _pipeline(X, kind, settings or {}, seed)
-        tried = (GRIDS[kind] if columns.classes else REAL_GRID) if tune or kind == "auto" else {}
-        grid = {f"metric__{name}": values for name, values in tried.items() if name not in (settings or {})}
-        if columns.classes:
-            search = MetricSearchCV(
-                pipeline, grid, cv=_folds(y), scoring=[DECIDES, TOLD], refit=DECIDES, n_jobs=n_jobs, verbose=tell
-            )
-            interrupted = _fit(search, X, y, tell, keep_best)
-            estimator, mapping, score = search.set_params(verbose=False), search, search.best_score_
-            scores = {TOLD: float(search.cv_results_[f"mean_test_{TOLD}"][search.best_index_])}
-            surroundings = Novelty.learn(search.best_estimator_, search.best_estimator_, X, y, search.n_neighbors_)
-        else:
-            estimator, score, interrupted = _fit_real(pipeline, grid, X, y, seed, tell, keep_best)
-            mapping = estimator[:-1]
-            surroundings = Novelty.learn(mapping, mapping, X, y[:, None], estimator[-1].n_neighbors)
-    names = np.arange(1, len(X) + 1) if columns.identifier is None else _names(frame[columns.identifier])
-    coordinates = np.asarray(mapping.transform(X), dtype=np.float64)
-    scoring = "log-likelihood per row" if columns.classes else "R2"
-    model = TableModel(columns, estimator, mapping, names, y, coordinates, float(score), scoring, scores, surroundings)
-    return Outcome(model, interrupted)
-
-
-def _pipeline(X: Any, kind: str, settings: Mapping[str, Any], seed: int) -> Pipeline:
-    """Preparations and a metric."""
-    metric = METRICS[kind](random_state=seed)
-    unknown = [name for name in settings if name not in metric.get_params()]
-    if unknown:
-        raise TableError(f"{type(metric).__name__} has no setting {unknown[0]!r}; it has {', '.join(metric.get_params())}.")
-    metric.set_params(**settings)
-    if len(X) > EXACT_SEARCHED and metric.solver == "auto" and metric.n_landmarks is None:
-        metric.set_params(n_landmarks=LANDMARKS)
-    return Pipeline([("encode", table_encoder(X)), ("scale", StandardScaler()), ("metric", metric)])
-
-
-def _fit(search: Any, X: Any, y: Array, tell: Tell, keep_best: bool) -> bool:
-    """Whether it was interrupted, but could be finished."""
-    try:
-        search.fit(X, y)
-    except KeyboardInterrupt:
-        if not keep_best:
-            raise
-        tell(1, 1, "fitting the best so far; Ctrl-C again gives up")
-        try:
-            search.finish(X, y)
-        except NotFittedError:
-            raise KeyboardInterrupt from None
-        return True
-    return False
-
-
-def _fit_real(
-    pipeline: Pipeline, grid: Mapping[str, Any], X: Any, y: Array, seed: int, tell: Tell, keep_best: bool
-) -> tuple[Pipeline, float, bool]:
-    """Metric and number of neighbours with the least cross-validated error; its R2; and whether an interrupt ended the search."""
-    folds = list(KFold(min(FOLDS, len(X)), shuffle=True, random_state=seed).split(X))
-    targets = y[:, None]  # one column: also whole numbers are real targets
-    scoring = Scoring.plan(pipeline, list(ParameterGrid(grid)), folds, NEIGHBOURS, len(y), dimension=1)
-    done = itertools.count(1)
-    interrupted = False
-    try:
-        vote = AverageVote(scoring.neighbours, targets)
-        scoring.run(X, targets, vote, n_jobs=None, advance=lambda: tell(next(done), len(scoring.tasks), "kernels and folds scored"))
-    except KeyboardInterrupt:
-        if not keep_best or not np.isfinite(scoring.table.means).any():
-            raise
-        interrupted = True
-    if not np.isfinite(scoring.table.means).any():
-        raise ValueError(f"no setting could be scored; the first failure: {scoring.failures[0]}")
-    best = scoring.best_index()
-    params = dict(scoring.table.params[best])
-    neighbours = params.pop("n_neighbors")
-    score = float(1 + scoring.table.means[best] / y.var())
-    chosen = Pipeline([*clone(pipeline).set_params(**params).steps, ("vote", KNeighborsRegressor(neighbours))])
-    try:
-        return chosen.fit(X, targets), score, interrupted
-    except KeyboardInterrupt:
-        if not keep_best:
-            raise
-        return chosen.fit(X, targets), score, True
-
-
-def _folds(y: Array) -> int:
-    smallest, counts = np.unique(y, return_counts=True)
-    if counts.min() < 2:
-        alone = f"the class {smallest[counts.argmin()]} has one row only; to compare settings each class needs two."
-        raise TableError(f"{alone} If the target is a number, say so.", REAL) if y.dtype.kind in "iu" else TableError(alone)
-    return int(min(FOLDS, counts.min()))
-
-
-def _names(column: Any) -> Array:
-    """As text, nothing for what is missing."""
-    missing = column.isna()
-    return np.asarray(["" if gap else str(value) for value, gap in zip(column.tolist(), missing, strict=True)], dtype=str)

@@ -47,9 +47,11 @@ class Fitted:
             raise TypeError(f"{type(inner).__name__} is, or holds, no metric of outmetric.")
         place = places[-1]
         committee = getattr(model, "committee_", None)
-        voters = committee[0].voters if committee else getattr(model, "voters_", None)
+        # A committee's best map may be read without neighbours, but knows them.
+        voters = (committee[0].voters or model.neighbours_) if committee else getattr(model, "voters_", None)
         if place < len(steps) - 1 and isinstance(steps[place + 1], KNeighborsClassifier):
             voters = steps[place + 1]
+        voters = voters if isinstance(voters, KNeighborsClassifier) else None
         classes = getattr(model, "classes_", getattr(steps[place], "classes_", ()))
         return cls(steps[place], inner[:place] if place else None, None if classes is None else np.asarray(classes), voters)
 

@@ -1,0 +1,225 @@
+"""What the classifier and the regressor that need no settings share: how they choose, fit, and tell."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from outmetric.automatic.goals import Goal
+from outmetric.automatic.inputs import Inputs
+from outmetric.automatic.landmarks import rewarding_landmarks
+from outmetric.automatic.members import (
+    Candidate,
+    Chosen,
+    Member,
+    MemberFits,
+    committee_predictions,
+    fit_committee,
+    to_learn_anew,
+)
+from outmetric.automatic.screening import Screening
+from outmetric.automatic.selection import combine
+from outmetric.choosing import BestMapMixin, Novelty, committee_facts, unnamed_rows
+from outmetric.columns import table_encoder
+from outmetric.estimators import Described, Fact, data
+from outmetric.foundation import Array, Budget, announce, check_number, one_blas_thread
+
+# Rows that settings are compared on, and landmarks among them, at most.
+SEARCHED_ROWS, SEARCHED_LANDMARKS = 3000, 200
+# With a time budget: the share of it that comparing settings may take at most.
+SEARCH_SHARE = 0.5
+# By how many rows novelty is judged; and the neighbours that `kneighbors` has unless another number is asked for.
+NOVELTY_ROWS, NEIGHBOURS = 500, 5
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """What `fit` found out before it fits a committee, for `finish` should it be interrupted."""
+
+    screening: Screening
+    encoder: Any
+    numbers: Array
+    goal: Goal
+    seed: int
+
+
+class AutomaticMetric(ClassNamePrefixFeaturesOutMixin, BestMapMixin, TransformerMixin, Described):
+    """Chooses maps by out-of-fold predictions, and lets the best predict together."""
+
+    time_budget: float | None
+    random_state: Any
+    n_jobs: int | None
+    verbose: bool | Callable[[int, int, str], object]
+    committee_: list[Member]
+    # What it is, and what its scores are, for people.
+    _kind: ClassVar[str] = ""
+    _loss_name: ClassVar[str] = ""
+
+    @abstractmethod
+    def _check_targets(self, y: Any) -> Goal:
+        """Targets checked; sets what of them is fitted."""
+
+    def _select(self, screening: Screening, rng: np.random.Generator) -> list[Chosen]:
+        """Those that predict together, by their out-of-fold predictions.
+
+        Forests and kernels of distances err in different ways, and with few rows it is luck which of them looks better: as long as
+        they cannot be told apart, each has half of the say.
+        """
+        tried = screening.kept
+        predictions = [one.reading.predictions for one in tried]
+        forests = np.array([one.setting.scaling is None for one in tried])
+        weights = self._weights(screening.goal, predictions, rng)
+        if forests.any() and not forests.all() and screening.cannot_be_told_apart(tried, forests):
+            halves = np.zeros((2, len(tried)))
+            for half, group in zip(halves, (forests, ~forests), strict=True):
+                half[group] = self._weights(screening.goal, [predictions[place] for place in np.flatnonzero(group)], rng)
+            weights = halves.mean(axis=0)
+        self._learn_from(screening.goal, combine(weights, predictions))
+        return [Chosen(one, float(weight)) for one, weight in zip(tried, weights, strict=True) if weight > 0]
+
+    @abstractmethod
+    def _weights(self, goal: Any, predictions: list[Array], rng: np.random.Generator) -> Array:
+        """Of candidates with these out-of-fold predictions, best first."""
+
+    @abstractmethod
+    def _learn_from(self, goal: Any, predictions: Array) -> None:
+        """What is learned from the committee's own out-of-fold predictions."""
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Choose everything and fit.
+
+        Parameters
+        ----------
+        X : array or DataFrame of shape (n, d)
+        y : array of shape (n,), or (n, q) for several real targets
+        """
+        budget = Budget(self.time_budget)
+        for name in [name for name in vars(self) if name.endswith("_") or name == "_search"]:
+            delattr(self, name)  # nothing of an earlier fit may survive one that ends early
+        if self.time_budget is not None:
+            check_number("time_budget", self.time_budget, positive=True)
+        X = self.check_table(X, reset=True)
+        goal = self._check_targets(y)
+        if goal.n_rows != len(X):
+            raise ValueError(f"Found input variables with inconsistent numbers of samples: {[len(X), goal.n_rows]}")
+        rng = check_random_state(self.random_state)
+        seed = int(rng.randint(2**31))
+        encoder = table_encoder(X)
+        numbers = np.asarray(X if encoder is None else encoder.fit_transform(X), dtype=np.float64)
+        rows = goal.some_rows(SEARCHED_ROWS, rng)
+        own = goal.of(rows)
+        search = budget.keeping(0.0 if self.time_budget is None else (1 - SEARCH_SHARE) * self.time_budget)
+        screening = Screening(
+            Inputs.make(numbers[rows], SEARCHED_LANDMARKS, np.random.default_rng(seed), seed),
+            own,
+            own.folds(rng),
+            seed,
+            self.n_jobs,
+            search,
+            self._tell,
+        )
+        self._search = Search(screening, encoder, numbers, goal, seed)
+        try:
+            screening.run()
+        finally:
+            self.candidates_ = [
+                Candidate(None, {}, reading.n_neighbors, -reading.loss, setting.description)
+                for setting, reading in sorted(screening.losses, key=lambda pair: pair[1].loss)
+            ]
+        with one_blas_thread():
+            return self._conclude(X, budget)
+
+    def finish(self, X: Any, y: Any) -> Self:
+        """Go on after `fit` was interrupted, with the candidates that were scored until then.
+
+        Parameters
+        ----------
+        X, y : as for `fit`
+        """
+        budget = Budget(self.time_budget)
+        if hasattr(self, "committee_") or not getattr(self, "candidates_", None):
+            raise NotFittedError("there is no interrupted fit with a candidate that was scored: there is nothing to go on from.")
+        X = self.check_table(X, reset=True)
+        with one_blas_thread():
+            return self._conclude(X, budget)
+
+    def _conclude(self, X: Any, budget: Budget) -> Self:
+        """Select, fit the committee, and learn what novelty is judged by.
+
+        With one BLAS thread: maps are fitted side by side, and must not depend on how many at once.
+        """
+        found = self._search
+        self.left_out_: list[str] = list(found.screening.left_out)
+        chosen = self._select(found.screening, np.random.default_rng(found.seed))
+        chosen.sort(key=lambda one: (one.tried.loss, -one.weight))
+        self._tell(1, 1, f"fitting {len(chosen)} maps" + (", if there is time" if budget.limited else ""))
+        fits = MemberFits(found.screening, found.encoder, found.numbers, found.goal, found.seed, self.n_jobs)
+        usual = rewarding_landmarks(fits, chosen[0], budget)
+        committee = fit_committee(fits, chosen, usual, budget)
+        self.left_out_ += committee.left_out
+        best = committee.members[0]
+        self.novelty_ = Novelty.learn(
+            fits.unlearned(best.pipeline), best.pipeline, X, found.goal.learned, NEIGHBOURS, most=NOVELTY_ROWS
+        )
+        self.neighbours_ = fits.neighbours(best.pipeline, NEIGHBOURS)
+        self.committee_, self.best_estimator_ = committee.members, best.pipeline
+        self.best_score_ = best.candidate.score
+        self._n_features_out = self.best_estimator_[-1].coefficients_.shape[1]
+        self.fit_time_ = budget.spent
+        del self._search
+        if self.time_budget is not None and self.fit_time_ > 1.2 * self.time_budget + 1:
+            warnings.warn(
+                f"time_budget={self.time_budget:g} s was not enough for the smallest model: it took {self.fit_time_:.1f} s.",
+                UserWarning,
+                stacklevel=3,
+            )
+        return self
+
+    def unlearned_map(self) -> Any:
+        """The best map, not fitted, to be learned anew from other rows, those of a fold say.
+
+        Whatever learned from targets in it (an input metric, feature weights, a forest) does so again.
+        """
+        check_is_fitted(self)
+        return to_learn_anew(self.best_estimator_, self.committee_[0].candidate.description, real=not hasattr(self, "classes_"))
+
+    def mean_prediction(self, X: Any) -> Array:
+        """The committee's weighted mean: probabilities (n, classes), or real targets (n, q)."""
+        check_is_fitted(self)
+        X = self.check_table(X, reset=False)
+        with unnamed_rows():
+            return committee_predictions(self.committee_, X)
+
+    def _tell(self, done: int, total: int, text: str) -> None:
+        if callable(self.verbose):
+            self.verbose(done, total, text)
+        elif self.verbose:
+            announce(type(self).__name__, text if done == total else f"{done} of {total}; now {text}")
+
+    def _facts(self) -> list[Fact]:
+        left_out = getattr(self, "left_out_", ())
+        metric = self.best_estimator_[-1]
+        return [
+            Fact("kind", self._kind),
+            Fact("learned from", data(metric.n_samples_fit_, self.n_features_in_, getattr(self, "classes_", ()))),
+            Fact("compared", f"{len(self.candidates_)} candidates"),
+            *([Fact("left out", f"for lack of time: {'; '.join(left_out)}")] if left_out else []),
+            Fact("committee", f"{len(self.committee_)} maps vote"),
+            *committee_facts(self._loss_name, self.committee_),
+            *self.reason_facts(),
+            Fact("time", f"{self.fit_time_:.1f} s"),
+        ]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags

@@ -1,0 +1,273 @@
+"""What is to be predicted, classes or real targets: how outputs of maps become predictions, and how good these are.
+
+Classes are read off a map by the distance to their prototypes, p_k ~ exp(-T |f(x) - y_k|^2) with a temperature T that is chosen out
+of fold, smoothed as if n rows had voted so, or by smoothed votes of nearest neighbours; real targets by the map itself, or by
+averages of nearest neighbours.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from sklearn.model_selection import KFold, StratifiedKFold
+
+from outmetric.automatic.ridge import Folds
+from outmetric.choosing import neighbour_averages, neighbour_votes, smoothed_votes, some_rows
+from outmetric.foundation import Array
+from outmetric.problem import make_prototypes
+
+FOLDS = 5
+# Of a temperature: Newton steps, and where its logarithm may be.
+STEPS, LEAST, MOST = 15, -3.0, 6.0
+EVERY = slice(None)
+# No class is ever denied.
+LEAST_PROBABILITY = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """Predictions for rows that the map was fitted without, and how they were read off it.
+
+    Attributes
+    ----------
+    predictions : array of shape (n, classes) or (n, q)
+    loss : float
+    temperature : float or None
+    n_neighbors : int or None
+        None: not by neighbours.
+    """
+
+    predictions: Array
+    loss: float
+    temperature: float | None = None
+    n_neighbors: int | None = None
+
+
+class Goal(ABC):
+    """What is to be predicted of some rows.
+
+    Attributes
+    ----------
+    targets : array of shape (n, m)
+        What the maps draw rows to.
+    learned : array
+        What kernels that learn from targets are given.
+    """
+
+    targets: Array
+    learned: Array
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.learned)
+
+    @abstractmethod
+    def some_rows(self, most: int, rng: np.random.RandomState) -> Array:
+        """All rows, or a random choice of so many."""
+
+    @abstractmethod
+    def of(self, rows: Array) -> Goal:
+        """The same for some of the rows."""
+
+    @abstractmethod
+    def folds(self, rng: np.random.RandomState) -> Folds:
+        """How rows are divided, so that each is predicted by maps that were fitted without it."""
+
+    @abstractmethod
+    def read_map(self, outputs: Array) -> Reading:
+        """Predictions from outputs (n, m) by the map itself."""
+
+    @abstractmethod
+    def read_neighbours(self, parts: Sequence[tuple[Array, Array, Array, Array]], counts: Array) -> list[Reading]:
+        """Predictions by neighbours, for several numbers of them; parts are (train, outputs, test, outputs) of each fold."""
+
+    @abstractmethod
+    def loss(self, predictions: Array) -> Array:
+        """By which candidates are compared: of predictions (..., n, q)."""
+
+    @abstractmethod
+    def row_losses(self, predictions: Array) -> Array:
+        """The loss of each row, of which `loss` is the mean, (n,)."""
+
+    @abstractmethod
+    def essence(self, predictions: Array) -> Array:
+        """What of predictions the loss of an average depends on; averages of it are that of averages."""
+
+    @abstractmethod
+    def loss_of_essence(self, essences: Array, rows: Array | slice = EVERY) -> Array:
+        """The loss of a stack of them, on all rows or on some, which may be repeated."""
+
+    @abstractmethod
+    def told(self, predictions: Array) -> dict[str, float]:
+        """Scores that people know, by their names."""
+
+
+@dataclass(frozen=True, eq=False)
+class ClassGoal(Goal):
+    """Classes.
+
+    Parameters
+    ----------
+    labels : array of shape (n,)
+        Class indices.
+    n_classes : int
+    """
+
+    labels: Array
+    n_classes: int
+
+    @property
+    def frequencies(self) -> Array:
+        """Of the classes, (classes,); none is zero."""
+        counts = np.bincount(self.labels, minlength=self.n_classes).clip(min=1)
+        return np.asarray(counts / counts.sum())
+
+    @property
+    def prototypes(self) -> Array:
+        return make_prototypes(self.n_classes, None, "simplex")
+
+    @property
+    def targets(self) -> Array:  # type: ignore[override]
+        return self.prototypes[self.labels]
+
+    @property
+    def learned(self) -> Array:  # type: ignore[override]
+        return self.labels
+
+    def some_rows(self, most: int, rng: np.random.RandomState) -> Array:
+        """Stratified."""
+        return some_rows(self.labels, most, rng)
+
+    def of(self, rows: Array) -> ClassGoal:
+        return replace(self, labels=self.labels[rows])
+
+    def folds(self, rng: np.random.RandomState) -> Folds:
+        smallest = int(np.bincount(self.labels, minlength=self.n_classes).min())
+        indices = np.zeros(len(self.labels))
+        if smallest < 2:
+            return list(KFold(min(FOLDS, len(indices)), shuffle=True, random_state=rng).split(indices))
+        return list(StratifiedKFold(min(FOLDS, smallest), shuffle=True, random_state=rng).split(indices, self.labels))
+
+    def read_map(self, outputs: Array) -> Reading:
+        scores = 2 * outputs @ self.prototypes.T  # -|f - y_k|^2 but for what all classes have in common
+        temperature = best_temperature(scores, self.labels)
+        predictions = smoothed_votes(self.n_rows * softmax(temperature * scores), self.n_rows)
+        return Reading(predictions, float(self.loss(predictions)), temperature)
+
+    def read_neighbours(self, parts: Sequence[tuple[Array, Array, Array, Array]], counts: Array) -> list[Reading]:
+        found = np.empty((len(counts), len(self.labels), self.n_classes))
+        for train, known, test, new in parts:
+            votes = neighbour_votes(known[None], self.labels[train], new[None], counts, self.n_classes)[0]
+            found[:, test] = smoothed_votes(votes, counts[:, None, None])
+        return [Reading(one, float(self.loss(one)), n_neighbors=int(count)) for one, count in zip(found, counts, strict=True)]
+
+    def loss(self, predictions: Array) -> Array:
+        return self.loss_of_essence(self.essence(predictions))
+
+    def row_losses(self, predictions: Array) -> Array:
+        return np.asarray(-np.log(self.essence(predictions).clip(min=LEAST_PROBABILITY)))
+
+    def essence(self, predictions: Array) -> Array:
+        return np.asarray(predictions[..., np.arange(len(self.labels)), self.labels])
+
+    def loss_of_essence(self, essences: Array, rows: Array | slice = EVERY) -> Array:
+        return np.asarray(-np.log(essences.clip(min=LEAST_PROBABILITY))[..., rows].mean(axis=-1))
+
+    def told(self, predictions: Array) -> dict[str, float]:
+        return {"accuracy": float(np.mean(predictions.argmax(axis=1) == self.labels))}
+
+
+def best_temperature(scores: Array, labels: Array) -> float:
+    """T > 0 for which softmax(T scores) has the least log-loss, which is convex in T; by Newton's method for log T."""
+    scores = scores - scores.max(axis=1, keepdims=True)
+    true = scores[np.arange(len(labels)), labels]
+    logarithm = 1.0
+    for _ in range(STEPS):
+        temperature = np.exp(logarithm)
+        shares = softmax(temperature * scores)
+        means = np.sum(shares * scores, axis=1)
+        slope = temperature * np.mean(means - true)
+        curvature = temperature**2 * np.mean(np.sum(shares * scores**2, axis=1) - means**2)
+        step = -slope / (curvature + abs(slope) + 1e-12)
+        logarithm = float(np.clip(logarithm + np.clip(step, -1, 1), LEAST, MOST))
+        if abs(step) < 1e-3:
+            break
+    return float(np.exp(logarithm))
+
+
+def softmax(scores: Array) -> Array:
+    """Shares that add up to 1 over the last axis."""
+    shares = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return np.asarray(shares / shares.sum(axis=-1, keepdims=True))
+
+
+@dataclass(frozen=True, eq=False)
+class RealGoal(Goal):
+    """Real targets, in units of their deviations.
+
+    Parameters
+    ----------
+    values : array of shape (n, q)
+    centre, scale : arrays of shape (q,)
+        Of all rows that are learned from.
+    """
+
+    values: Array
+    centre: Array
+    scale: Array
+
+    @classmethod
+    def make(cls, values: Array) -> RealGoal:
+        """Of all rows."""
+        centre = values.mean(axis=0)
+        scale = values.std(axis=0)
+        return cls(values, centre, np.where(scale > 0, scale, 1.0))
+
+    @property
+    def targets(self) -> Array:  # type: ignore[override]
+        return np.asarray((self.values - self.centre) / self.scale)
+
+    @property
+    def learned(self) -> Array:  # type: ignore[override]
+        return self.values
+
+    def some_rows(self, most: int, rng: np.random.RandomState) -> Array:
+        n = len(self.values)
+        return np.arange(n) if n <= most else np.sort(rng.permutation(n)[:most])
+
+    def of(self, rows: Array) -> RealGoal:
+        return replace(self, values=self.values[rows])
+
+    def folds(self, rng: np.random.RandomState) -> Folds:
+        n = len(self.values)
+        return list(KFold(min(FOLDS, n), shuffle=True, random_state=rng).split(np.zeros(n)))
+
+    def read_map(self, outputs: Array) -> Reading:
+        predictions = self.centre + outputs * self.scale
+        return Reading(predictions, float(self.loss(predictions)))
+
+    def read_neighbours(self, parts: Sequence[tuple[Array, Array, Array, Array]], counts: Array) -> list[Reading]:
+        found = np.empty((len(counts), *self.values.shape))
+        for train, known, test, new in parts:
+            found[:, test] = neighbour_averages(known[None], self.values[train], new[None], counts)[0]
+        return [Reading(one, float(self.loss(one)), n_neighbors=int(count)) for one, count in zip(found, counts, strict=True)]
+
+    def loss(self, predictions: Array) -> Array:
+        return self.loss_of_essence(self.essence(predictions))
+
+    def row_losses(self, predictions: Array) -> Array:
+        return np.asarray(np.mean(self.essence(predictions) ** 2, axis=-1))
+
+    def essence(self, predictions: Array) -> Array:
+        return np.asarray((predictions - self.values) / self.scale)
+
+    def loss_of_essence(self, essences: Array, rows: Array | slice = EVERY) -> Array:
+        return np.asarray(np.mean(essences[..., rows, :] ** 2, axis=(-2, -1)))
+
+    def told(self, predictions: Array) -> dict[str, float]:
+        residual = np.sum((predictions - self.values) ** 2, axis=0)
+        total = np.sum((self.values - self.values.mean(axis=0)) ** 2, axis=0)
+        return {"R2": float(np.mean(1 - residual / np.where(total > 0, total, 1.0)))}

@@ -1,0 +1,32 @@
+"""How many landmarks the final maps have: as many as the data reward."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from outmetric.automatic.members import Chosen, MemberFits
+from outmetric.foundation import Budget, fits_in_memory
+from outmetric.rows import EXACT_MEMBERS, LANDMARKS
+
+# Numbers of landmarks, each twice the one before; a step, which takes several times as long, is taken if the loss falls by at least
+# this share of it.
+MOST, GAIN = 4000, 0.05
+# Rows that the numbers are compared on.
+VALIDATION = 2000
+
+
+def rewarding_landmarks(fits: MemberFits, best: Chosen, budget: Budget) -> int | None:
+    """By validation with the best map; None for exact fits, of few rows."""
+    n = len(fits.numbers)
+    if n <= EXACT_MEMBERS:
+        return None
+    order = np.random.default_rng(fits.seed).permutation(n)
+    test, train = order[:VALIDATION], order[VALIDATION:]
+    count, loss = LANDMARKS, np.inf
+    while not budget.limited and 2 * count <= min(MOST, len(train) // 2) and fits_in_memory(8.0 * 8 * count * count + 8.0 * n):
+        loss = fits.validation_loss(best, count, train, test) if loss == np.inf else loss
+        more = fits.validation_loss(best, 2 * count, train, test)
+        if more > (1 - GAIN) * loss:
+            break
+        count, loss = 2 * count, more
+    return count

@@ -1,0 +1,338 @@
+"""Which maps suit the data: kernels, bandwidths and regression weights, scored out of fold; then learned input metrics and forests.
+
+What costs most is shared: rows are scaled and distances computed once, features once for each kernel and bandwidth; regression
+weights and folds are small systems on top. Whatever learns from targets (input metrics, feature weights, forests) does so anew in
+each training part.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils.parallel import Parallel, delayed
+
+from outmetric.automatic.goals import Goal, Reading, RealGoal
+from outmetric.automatic.inputs import SCALINGS, Inputs
+from outmetric.automatic.ridge import Features, Folds, out_of_fold, solve, training_sums
+from outmetric.automatic.settings import MapSetting, Prepared, forest_of, transformed
+from outmetric.columns import FeatureWeights
+from outmetric.estimators import transform_of
+from outmetric.foundation import Array, Budget, Tell, now, one_blas_thread
+from outmetric.kernels import KERNELS as KINDS
+from outmetric.kernels import ScalarKernel
+from outmetric.rows import Jacobians, pull_back
+
+KERNELS = ("exponential", "laplacian", "rbf", "additive")
+# The additive kernel takes time proportional to the number of features.
+ADDITIVE_FEATURES = 30
+BANDWIDTHS = (0.5, 1.0, 3.0)
+REGRESSION_WEIGHTS = (1.0, 10.0, 100.0)
+FORESTS = ("random", "extra")
+# Trees in each fold, and in the end.
+FOLD_TREES, TREES = 60, 200
+POWERS = (0.5, 1.0)
+ROUNDS = 3
+# How many ways to prepare the data get an input metric, and how many get feature weights.
+TRACKS, WEIGHED = 6, 2
+# Rows at which the learned metric is pulled back.
+GRADIENT_ROWS = 256
+# Maps that are read by neighbours as well, and by how many of these.
+READ_BY_NEIGHBOURS, NEIGHBOURS = 4, np.array([1, 3, 5, 9, 15, 25])
+# What neighbours are asked in, beside the map itself: one whose regression weight is smaller by this factor.
+WEAKER = 10.0
+# With fewer rows than this, what has most freedom would be chosen by luck: metrics of any direction, and neighbours.
+FEW_SAMPLES = 250
+# How many of each family are kept.
+KEPT = 3
+# A candidate is dropped if it is worse by more than so many standard errors of the difference.
+RACING = 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class Tried:
+    """A map that was scored, and how it was read; ``transforms`` are those of the inputs in each fold."""
+
+    setting: MapSetting
+    reading: Reading
+    transforms: tuple[Array, ...] | None = None
+
+    @property
+    def loss(self) -> float:
+        return self.reading.loss
+
+
+# Its name for people, what does it, and with what.
+Task = tuple[str, Callable[..., Iterable[Tried]], tuple[Any, ...]]
+
+
+def can_win(losses: Array, best: Array) -> bool:
+    """Whether a candidate with these losses of single rows may be as good as the best; never False for one that is equal."""
+    difference = losses - best
+    return bool(difference.mean() <= RACING * difference.std() / np.sqrt(len(difference)))
+
+
+@dataclass(eq=False)
+class Screening:
+    """Scores maps, best first in `ranked`.
+
+    Parameters
+    ----------
+    inputs : Inputs
+    goal : Goal
+    folds : (train, test) row numbers
+    seed : int
+        For forests.
+    n_jobs : int, optional
+        Through joblib; the result does not depend on it.
+    budget : Budget
+        What there is no time for is left out, once something was scored.
+    tell : function (done, total, text)
+    """
+
+    inputs: Inputs
+    goal: Goal
+    folds: Folds
+    seed: int
+    n_jobs: int | None = None
+    budget: Budget = field(default_factory=Budget)
+    tell: Tell = lambda done, total, text: None
+    best: dict[tuple[Any, ...], list[Tried]] = field(default_factory=dict)
+    losses: list[tuple[MapSetting, Reading]] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    longest: float = 0.0
+
+    def run(self) -> None:
+        """All stages, as far as there is time."""
+        width = self.inputs.numbers.shape[1]
+        kernels = [kernel for kernel in KERNELS if kernel != "additive" or width <= ADDITIVE_FEATURES]
+        plain: list[Task] = [(f"{kernel}, {scaling}", self._plain, (scaling, kernel)) for kernel in kernels for scaling in SCALINGS]
+        forests: list[Task] = [(f"{kind} forest", self._forest, (kind,)) for kind in FORESTS]
+        self._stage(plain + forests, "kernels")
+        if not self.best:
+            raise ValueError(self.failures[0] if self.failures else "no kernel could be scored")
+        # Forests do not race with them: with an input metric a kernel may gain much.
+        kernels_of_distances = [tried for tried in self.ranked if tried.setting.scaling is not None]
+        leading = [tried for tried in kernels_of_distances if self._may_win(tried, kernels_of_distances[0])]
+        metrics = [(tried, kind) for tried in leading for kind in _metrics_of(tried.setting.kernel)]
+        metrics = [(tried, kind) for tried, kind in metrics if kind == "diagonal" or not self._few]
+        learned: list[Task] = []
+        for tried, kind in metrics[:TRACKS]:
+            learned.append((f"input metric, {tried.setting.kernel}, {tried.setting.scaling}", self._track, (tried, kind)))
+        for tried, power in itertools.product(leading[:WEIGHED], POWERS):
+            learned.append((f"feature weights, {tried.setting.kernel}, {tried.setting.scaling}", self._weighed, (tried, power)))
+        self._stage(learned, "learned input metrics")
+        mapped = [tried for tried in self.ranked if tried.setting.scaling is not None and not self._few]
+        named: list[Task] = [
+            (f"neighbours, {tried.setting.kernel}", self._by_neighbours, (tried,)) for tried in mapped[:READ_BY_NEIGHBOURS]
+        ]
+        self._stage(named, "votes of neighbours")
+
+    @property
+    def ranked(self) -> list[Tried]:
+        """The best of each family, best first."""
+        return sorted((tried[0] for tried in self.best.values()), key=lambda tried: tried.loss)
+
+    @property
+    def kept(self) -> list[Tried]:
+        """All whose predictions are known, best first."""
+        return sorted((one for tried in self.best.values() for one in tried), key=lambda tried: tried.loss)
+
+    @property
+    def _few(self) -> bool:
+        """Whether rows are few."""
+        return self.goal.n_rows < FEW_SAMPLES
+
+    def _may_win(self, tried: Tried, best: Tried) -> bool:
+        return can_win(*(self.goal.row_losses(one.reading.predictions) for one in (tried, best)))
+
+    def cannot_be_told_apart(self, tried: Sequence[Tried], group: Array) -> bool:
+        """Whether neither the best of a group nor the best of the others is better than the other beyond doubt."""
+        inside, outside = (next(one for one, member in zip(tried, which, strict=True) if member) for which in (group, ~group))
+        return self._may_win(inside, outside) and self._may_win(outside, inside)
+
+    def _stage(self, tasks: Sequence[Task], what: str) -> None:
+        """Run tasks in parallel, enter what they find, and note what there was no time for."""
+        skipped = 0
+
+        def calls() -> Iterator[Any]:  # joblib takes the next when a task is done
+            nonlocal skipped
+            for done, (name, task, given) in enumerate(tasks):
+                if self.best and not self.budget.allows(self.longest):
+                    skipped += 1
+                    continue
+                self.tell(done, len(tasks), name)
+                yield delayed(_timed)(task, given)
+
+        settings = {"n_jobs": self.n_jobs, "prefer": "threads", "pre_dispatch": "n_jobs"}
+        with one_blas_thread():
+            for found, failure, seconds in Parallel(return_as="generator", **settings)(calls()):
+                self.longest = max(self.longest, seconds)
+                self.failures += [failure] if failure else []
+                for tried in found:
+                    self._enter(tried)
+        if skipped:
+            self.left_out.append(f"{skipped} of {len(tasks)} {what}")
+
+    def _enter(self, tried: Tried) -> None:
+        self.losses.append((tried.setting, replace(tried.reading, predictions=np.empty((0, 0)))))
+        key = (*tried.setting.family, tried.reading.n_neighbors is not None)
+        self.best[key] = sorted([*self.best.get(key, ()), tried], key=lambda one: one.loss)[:KEPT]
+
+    def _read(self, setting: MapSetting, outputs: Array, transforms: tuple[Array, ...] | None = None) -> Iterator[Tried]:
+        """The maps of all regression weights, read by themselves."""
+        for weight, own in zip(REGRESSION_WEIGHTS, outputs, strict=True):
+            yield Tried(setting.with_weight(weight), self.goal.read_map(own), transforms)
+
+    def _plain(self, scaling: str, kernel: str) -> Iterator[Tried]:
+        prepared = Prepared.of(self.inputs, scaling, kernel)
+        for bandwidth in BANDWIDTHS:
+            features = prepared.features(prepared.kernel(bandwidth))
+            found = out_of_fold([features.values], self.goal.targets, self.folds, REGRESSION_WEIGHTS)
+            yield from self._read(MapSetting(scaling, kernel, bandwidth), found.outputs)
+
+    def _forest(self, kind: str) -> Iterator[Tried]:
+        numbers, landmarks = self.inputs.numbers, self.inputs.landmarks
+        declared = forest_of(kind, FOLD_TREES, real=isinstance(self.goal, RealGoal))
+        features = []
+        for fold, (train, _) in enumerate(self.folds):
+            rng = np.random.default_rng([self.seed, FORESTS.index(kind), fold])
+            trees = declared.resolve(numbers[train], rng, self.goal.learned[train])
+            values = trees.values(numbers, numbers[landmarks])
+            features.append(Features.of(values, values[landmarks]).values)
+        found = out_of_fold(features, self.goal.targets, self.folds, REGRESSION_WEIGHTS)
+        yield from self._read(MapSetting(None, f"{kind} forest"), found.outputs)
+
+    def _weighed(self, start: Tried, power: float) -> Iterator[Tried]:
+        rows = self.inputs.scaled(start.setting.scaling or "")
+        transforms = tuple(FeatureWeights(power).fit(rows[train], self.goal.learned[train]).weights_ for train, _ in self.folds)
+        setting = replace(start.setting, power=power)
+        for tried, _ in self._nested(setting, transforms):
+            yield tried
+
+    def _track(self, start: Tried, kind: str) -> Iterator[Tried]:
+        """Round after round, from the best bandwidth and weight of the one before, while the last may still win."""
+        current = start
+        maps = self._maps_of(start.setting)
+        for number in range(1, ROUNDS + 1):
+            transforms = tuple(
+                self._pulled_back(start.setting.scaling or "", one, train, kind)
+                for one, (train, _) in zip(maps, self.folds, strict=True)
+            )
+            if any(transform is None for transform in transforms):
+                return
+            setting = replace(current.setting, input_metric=kind, n_rounds=number, parent=current.setting)
+            # With the first metric distances change most.
+            bandwidths = BANDWIDTHS if number == 1 else (current.setting.bandwidth,)
+            round_of = list(self._nested(setting, transforms, bandwidths))
+            yield from (tried for tried, _ in round_of)
+            best, maps = min(round_of, key=lambda pair: pair[0].loss)
+            if not self._may_win(best, current):
+                return
+            current = best
+
+    def _nested(
+        self, setting: MapSetting, transforms: tuple[Any, ...], bandwidths: Sequence[float] = BANDWIDTHS
+    ) -> Iterator[tuple[Tried, list[_FoldMap]]]:
+        """All bandwidths and regression weights with inputs that are transformed in each fold; and the maps of the folds."""
+        prepared = [Prepared.of(self.inputs, setting.scaling or "", setting.kernel, one) for one in transforms]
+        for bandwidth in bandwidths:
+            kernels = [one.kernel(bandwidth) for one in prepared]
+            features = [one.features(kernel) for one, kernel in zip(prepared, kernels, strict=True)]
+            found = out_of_fold([one.values for one in features], self.goal.targets, self.folds, REGRESSION_WEIGHTS)
+            named = replace(setting, bandwidth=bandwidth)
+            for place, tried in enumerate(self._read(named, found.outputs, transforms)):
+                yield (
+                    tried,
+                    [
+                        _FoldMap(transformed(kernel, transform), own.coefficients(parameters[place]))
+                        for kernel, transform, own, parameters in zip(kernels, transforms, features, found.parameters, strict=True)
+                    ],
+                )
+
+    def _maps_of(self, setting: MapSetting) -> list[_FoldMap]:
+        """The maps of the folds without input metric."""
+        prepared = Prepared.of(self.inputs, setting.scaling or "", setting.kernel)
+        kernel = prepared.kernel(setting.bandwidth)
+        features = prepared.features(kernel)
+        found = out_of_fold([features.values], self.goal.targets, self.folds, [setting.regression_weight])
+        return [_FoldMap(kernel, features.coefficients(parameters[0])) for parameters in found.parameters]
+
+    def _pulled_back(self, scaling: str, one: _FoldMap, train: Array, kind: str) -> Array | None:
+        """The transform of the inputs that a map's metric gives; None if it has degenerated."""
+        rows = self.inputs.scaled(scaling)
+        some = train[:: max(1, len(train) // GRADIENT_ROWS)]
+        jacobians = Jacobians([(one.kernel, one.coefficients)], rows[self.inputs.landmarks])
+        found = transform_of(pull_back([rows[some]], jacobians, kind))
+        return found.values if found.trouble is None else None
+
+    def transform(self, setting: MapSetting) -> Array | None:
+        """That of the inputs, learned from all rows."""
+        if setting.power:
+            rows = self.inputs.scaled(setting.scaling or "")
+            return np.asarray(FeatureWeights(setting.power).fit(rows, self.goal.learned).weights_)
+        if setting.parent is None:
+            return None
+        before = self.transform(setting.parent)
+        prepared = Prepared.of(self.inputs, setting.scaling or "", setting.kernel, before)
+        kernel = prepared.kernel(setting.parent.bandwidth)
+        features = prepared.features(kernel)
+        parameters = solve(*training_sums(features.values, self.goal.targets), setting.parent.regression_weight)
+        one = _FoldMap(transformed(kernel, before), features.coefficients(parameters))
+        found = self._pulled_back(setting.scaling or "", one, np.arange(len(prepared.rows)), setting.input_metric or "")
+        return before if found is None else found
+
+    def _by_neighbours(self, tried: Tried) -> Iterator[Tried]:
+        """The same map, and one that fits its training rows less, read by neighbours."""
+        setting = tried.setting
+        for weight in (setting.regression_weight, setting.regression_weight / WEAKER):
+            parts = list(self._fold_outputs(replace(setting, regression_weight=weight), tried.transforms))
+            most = min(len(train) for train, *_ in parts)
+            for reading in self.goal.read_neighbours(parts, NEIGHBOURS[most >= NEIGHBOURS]):
+                yield Tried(setting.with_weight(weight), reading, tried.transforms)
+
+    def _fold_outputs(
+        self, setting: MapSetting, transforms: tuple[Array, ...] | None
+    ) -> Iterator[tuple[Array, Array, Array, Array]]:
+        """(train, outputs, test, outputs) of each fold."""
+        shared = None
+        if transforms is None:
+            prepared = Prepared.of(self.inputs, setting.scaling or "", setting.kernel)
+            shared = prepared.features(prepared.kernel(setting.bandwidth)).values
+        for fold, (train, test) in enumerate(self.folds):
+            phi = shared
+            if phi is None:
+                assert transforms is not None
+                own = Prepared.of(self.inputs, setting.scaling or "", setting.kernel, transforms[fold])
+                phi = own.features(own.kernel(setting.bandwidth)).values
+            parameters = solve(*training_sums(phi[train], self.goal.targets[train]), setting.regression_weight)
+            yield train, phi[train] @ parameters, test, phi[test] @ parameters
+
+
+@dataclass(frozen=True, eq=False)
+class _FoldMap:
+    """A map that was fitted without a fold: its kernel, and coefficients at the landmarks."""
+
+    kernel: ScalarKernel
+    coefficients: Array
+
+
+def _metrics_of(kernel: str) -> tuple[str, ...]:
+    """The input metrics that a kernel's gradients give, the most flexible first."""
+    return tuple(reversed(KINDS[kernel].make("median", {}).input_metrics))
+
+
+def _timed(task: Callable[..., Iterable[Tried]], given: tuple[Any, ...]) -> tuple[list[Tried], str | None, float]:
+    """What a task found, why it failed, and the seconds it took."""
+    began = now()
+    found: list[Tried] = []
+    failure = None
+    try:
+        found.extend(task(*given))
+    except (ValueError, np.linalg.LinAlgError) as error:  # this does not suit the data; something else may
+        failure = str(error)
+    return found, failure, now() - began

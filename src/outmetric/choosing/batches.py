@@ -1,0 +1,257 @@
+"""The maps of all candidates with one kernel in one fold, batch by batch, on shared decompositions: exactly, or with landmarks.
+
+Rounds of an input metric change the kernel, so that each setting has decompositions of its own from the first round on; all numbers
+of rounds share them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from sklearn.utils import gen_batches
+
+from outmetric.choosing.candidates import Alike, metric_of
+from outmetric.estimators import (
+    LandmarkMap,
+    Settings,
+    check_new,
+    check_supervision,
+    check_training,
+    data_kind,
+    exact_problem,
+    kernel_of_round,
+    transform_of,
+)
+from outmetric.foundation import Array, n_points, require_memory
+from outmetric.kernels import MatrixKernel
+from outmetric.problem import ClassSummary, real_targets
+from outmetric.rows import Jacobians, gather, pull_back
+from outmetric.solvers import Decomposition, FeatureDecomposition, Maps
+
+# Candidates that are trained together; more would not be faster.
+BATCH = 64
+# Rows that are read at once.
+BLOCK_ROWS = 2**16
+
+# Positions in a group's list of members, and what makes their maps or raises an error that concerns them only.
+Batches = Iterator[tuple[list[int], Callable[[], Maps]]]
+
+
+def exact_maps(
+    estimator: Any,
+    settings: Settings,
+    members: tuple[Alike, ...],
+    X_train: Any,
+    y_train: Array,
+    X_test: Any,
+    params: Mapping[str, Any],
+) -> Batches:
+    """The maps of all members, by exact fits."""
+    if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
+        before = Pipeline(estimator.steps[:-1])
+        X_train, X_test = before.fit_transform(X_train, y_train, **params), before.transform(X_test)
+    metric = metric_of(estimator)
+    points = check_training(metric, X_train, settings.kernel.takes)
+    y, labelled = check_supervision(metric, y_train, n_points(points))
+    # Without it no real targets are similar, so it must not be left out if one of the members has it.
+    coupled = any(member.settings["collocation_weight"] != 0 for member in members)
+    together = replace(settings, collocation_weight="auto" if coupled else 0.0)
+    problem = exact_problem(together, points, data_kind(metric), y, labelled)
+    new = check_new(metric, X_test)
+    n = len(problem.targets.values)
+    matrices = 3 + problem.similarity.held_arrays
+    require_memory(
+        8.0 * matrices * n * n,
+        f"a search on {n} samples ({matrices} arrays of {n} x {n})",
+        "landmarks (n_landmarks=1000), or search on fewer rows.",
+    )
+    (scalar,) = problem.kernel.scalars
+    gram, cross = scalar.gram(problem.points), scalar.cross(new, problem.points)
+
+    def decompose(ratio: float) -> Decomposition:
+        return Decomposition(gram, cross, problem.similarity, ratio)
+
+    def targets(own: Settings) -> Array:
+        return (own.class_targets(y) if labelled else real_targets(y, own.components(n))).values
+
+    def following(own: Settings, maps: Maps, kernel: MatrixKernel | None) -> tuple[MatrixKernel, Decomposition] | None:
+        assert settings.input_metric is not None
+        assert maps.coefficients is not None
+        (scalar,) = (kernel or problem.kernel).scalars
+        jacobians = Jacobians([(scalar, maps.coefficients[0])], problem.points)
+        transform = transform_of(pull_back([problem.points], jacobians, settings.input_metric))
+        if transform.trouble is not None:
+            return None
+        kernel = kernel_of_round(own, transform, problem.points, y)
+        (scalar,) = kernel.scalars
+        ratio = own.gamma(problem.similarity.mean_degree) / own.regression_weight
+        return kernel, Decomposition(scalar.gram(problem.points), scalar.cross(new, problem.points), problem.similarity, ratio)
+
+    yield from _batches(settings, members, problem.similarity.mean_degree, decompose, targets, following)
+
+
+@dataclass(frozen=True, eq=False)
+class LandmarkFold:
+    """The rows of a fold of a search with landmarks.
+
+    Attributes
+    ----------
+    points, labels : the rows of all folds, and the number of each one's class
+    classes : array
+    train : array
+        Which rows are learned from.
+    voters, asked : arrays
+        Which rows' maps are wanted, of those learned from and of others.
+    """
+
+    points: Any
+    labels: Array
+    classes: Array
+    train: Array
+    voters: Array
+    asked: Array
+
+    def blocks(self) -> Iterator[tuple[Any, Array, None]]:
+        """The training rows and their classes."""
+        for part in gen_batches(len(self.train), BLOCK_ROWS):
+            rows = self.train[part]
+            yield self.points[rows], self.labels[rows], None
+
+    def space(self, landmarks: LandmarkMap, moments: Array) -> _FeatureSpace:
+        """From the moments of each class of the training rows."""
+        summary = ClassSummary.make(moments[moments[:, -1, -1] > 0], landmarks.features)
+        train, new = (landmarks.features.features(self.points[rows]) for rows in (self.voters, self.asked))
+        return _FeatureSpace(landmarks, summary, train, new)
+
+
+@dataclass(frozen=True, eq=False)
+class _FeatureSpace:
+    """A fold in the space of its landmarks' features."""
+
+    landmarks: LandmarkMap
+    summary: ClassSummary
+    train: Array
+    new: Array
+
+    def decompose(self, ratio: float) -> Decomposition:
+        return FeatureDecomposition(self.summary, self.train, self.new, ratio)
+
+    def jacobians(self, parameters: Array) -> Jacobians:
+        """Of the coordinates phi(x)'parameters."""
+        (scalar,), (part,) = self.landmarks.kernel.scalars, self.landmarks.features.parts
+        return Jacobians([(scalar, part.coefficients(parameters))], self.landmarks.points)
+
+
+def landmark_maps(
+    settings: Settings, members: tuple[Alike, ...], fold: LandmarkFold, landmarks: LandmarkMap, moments: Array
+) -> Batches:
+    """The maps of all members with landmarks, whose ``moments`` are those of the classes of the training rows."""
+    first = fold.space(landmarks, moments)
+    present = moments[:, -1, -1] > 0
+
+    def targets(own: Settings) -> Array:
+        prototypes = own.class_targets(fold.classes[present], len(fold.train)).prototypes
+        assert prototypes is not None
+        return prototypes
+
+    def following(own: Settings, maps: Maps, space: _FeatureSpace | None) -> tuple[_FeatureSpace, Decomposition] | None:
+        assert settings.input_metric is not None
+        assert maps.coefficients is not None
+        jacobians = (space or first).jacobians(maps.coefficients[0])
+        transform = transform_of(pull_back((X for X, _, _ in fold.blocks()), jacobians, settings.input_metric))
+        if transform.trouble is not None:
+            return None
+        changed = landmarks.with_kernel(kernel_of_round(own, transform, landmarks.sample))
+        cells = gather(changed.features, fold.blocks())
+        space = fold.space(changed, np.stack([cells[label] for label in sorted(cells)]))
+        return space, space.decompose(own.gamma(space.summary.mean_degree) / own.regression_weight)
+
+    yield from _batches(settings, members, first.summary.mean_degree, first.decompose, targets, following)
+
+
+def _batches(
+    settings: Settings,
+    members: tuple[Alike, ...],
+    degree: float,
+    decompose: Callable[[float], Decomposition],
+    targets_of: Callable[[Settings], Array],
+    following: Callable[[Settings, Maps, Any], tuple[Any, Decomposition] | None],
+) -> Batches:
+    """The maps of all members.
+
+    ``decompose`` gives what those with one ratio of weights share; ``following``, from the settings of a member, its maps and what
+    it returned for the round before (None at first), something to pass on and the decomposition of the next round of an input
+    metric, or None if the metric has degenerated.
+    """
+    alike: dict[Any, dict[Any, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for position, member in enumerate(members):
+        alike[member.ratio][member.targets].append(position)
+    for by_targets in alike.values():
+        first = settings.with_weights(members[next(iter(by_targets.values()))[0]].settings)
+        shared = cache(partial(decompose, first.gamma(degree) / first.regression_weight))
+        for positions in by_targets.values():
+            targets = cache(partial(targets_of, settings.with_weights(members[positions[0]].settings)))
+            plain = [position for position in positions if not members[position].rounds]
+            for start in range(0, len(plain), BATCH):
+                part = plain[start : start + BATCH]
+                given = [members[position].settings for position in part]
+                yield part, partial(_maps, settings, shared, targets, given)
+            tracks: dict[Any, _Track] = {}
+            for position in sorted(set(positions) - set(plain), key=lambda position: members[position].rounds):
+                member = members[position]
+                if member.track not in tracks:
+                    tracks[member.track] = _Track(settings, member.settings, shared, targets, following)
+                yield [position], partial(tracks[member.track].maps, member.rounds)
+
+
+class _Track:
+    """One setting after 0, 1, 2, ... rounds of its input metric, each found once; a round that degenerates keeps the one before.
+
+    ``shared`` gives the decomposition without input metric; ``following`` as for `_batches`.
+    """
+
+    def __init__(self, settings: Settings, given: Any, shared: Any, targets: Any, following: Any) -> None:
+        self.own, self.following = settings.with_weights(given), following
+        self.solve = partial(_maps, settings, class_targets=targets, given=[given], coefficients=True)
+        self.shared = shared
+        self.passed_on: Any = None
+        self.found: list[Maps] = []
+
+    def maps(self, rounds: int) -> Maps:
+        """After this many rounds."""
+        if not self.found:
+            self.found.append(self.solve(self.shared))
+        while len(self.found) <= rounds:
+            step = self.following(self.own, self.found[-1], self.passed_on)
+            if step is None:
+                self.found.append(self.found[-1])
+                continue
+            self.passed_on, self.shared = step[0], partial(_constant, step[1])
+            self.found.append(self.solve(self.shared))
+        return self.found[rounds]
+
+
+def _constant(value: Any) -> Any:
+    return value
+
+
+def _maps(
+    settings: Settings,
+    decomposition: Callable[[], Decomposition],
+    class_targets: Callable[[], Array],
+    given: list[Any],
+    *,
+    coefficients: bool = False,
+) -> Maps:
+    """The maps of settings that share a decomposition and targets."""
+    shared, targets = decomposition(), class_targets()
+    weights = np.array([own["regression_weight"] for own in given], dtype=np.float64)
+    penalties = {name: [own[name] for own in given] for name in settings.model.weights}
+    model = settings.model.scaled(penalties, weights, shared.squares(targets), lambda: shared.identity_energy(targets, weights))
+    return shared.maps(targets, weights, model, tol=settings.tol, max_iter=settings.max_iter, coefficients=coefficients)
