@@ -34,6 +34,11 @@ class PreciseProblem:
             whitened = self.R.T * _matrix(F)
             return float(mpmath.mnorm(whitened, "f"))
 
+    def pull(self, F):
+        """lambda <Y, F>."""
+        with mpmath.workdps(DIGITS):
+            return float(self.lam * mpmath.fsum(y * f for y, f in zip(self.Y, _matrix(F), strict=True)))
+
     def residual(self, A):
         """V'D of the whitened residual D + W D A = lambda R^-1 Y."""
         values, U = mpmath.eigsy(A)

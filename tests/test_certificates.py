@@ -1,7 +1,8 @@
 """Does CONVERGED mean what it says? Random problems with extreme weights, through all solvers, beside maps in many digits.
 
 A relative optimality g promises a map that is right to about sqrt(g), for the kernel matrix or one that differs by round-off: in
-the norm of P, whose square is at most twice the gap, the error relative to F is at most sqrt(g (1 + |f|^2 / <F, P F>)).
+the norm of P the error is at most the norm of the whitened residual, whose square is at most g lambda <Y, F> (model 2: at most
+twice the gap). So relative to F it is at most sqrt(g lambda <Y, F> / <F, P F>).
 `OUTMETRIC_PROBLEMS` sets how many problems are tried.
 """
 
@@ -88,8 +89,8 @@ def relative_error(problem, found, exact):
 def check(problem, found, model, exact_for, solver, K):
     """``exact_for`` gives the exact outputs of a problem."""
     exact = exact_for(problem)
-    optimality, squared_norm = model.history_[-1].optimality, 2 * model.objective_terms_.roughness
-    share = 1 + squared_norm / (problem.coupled_norm(exact) ** 2 + NOTHING)
+    optimality = model.history_[-1].optimality
+    share = problem.pull(exact) / (problem.coupled_norm(exact) ** 2 + NOTHING)
     error, allowed = relative_error(problem, found, exact), SLACK * np.sqrt((optimality + HIDDEN) * share)
 
     def sensitivity():
