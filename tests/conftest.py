@@ -1,6 +1,10 @@
 """What several test modules need of pytest."""
 
+import shutil
+
 import pytest
+from selenium import webdriver
+from web_pages import Visit
 
 from outmetric.automatic import screening
 
@@ -14,3 +18,28 @@ def one_preparation():
         for name, value in FEW.items():
             patch.setattr(screening, name, value)
         yield
+
+
+@pytest.fixture(scope="session")
+def driver():
+    browser, service = shutil.which("chromium") or shutil.which("google-chrome"), shutil.which("chromedriver")
+    if browser is None or service is None:
+        pytest.skip("needs chromium (or google-chrome) and chromedriver on the PATH")
+    options = webdriver.ChromeOptions()
+    options.binary_location = browser
+    for option in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--enable-unsafe-swiftshader"):
+        options.add_argument(option)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(service))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def visit(driver, tmp_path):
+    driver.set_window_size(1200, 800)
+    driver.get("about:blank")
+    driver.get_log("browser")
+    visit = Visit(driver, tmp_path)
+    yield visit
+    assert visit.errors == []

@@ -110,15 +110,13 @@ def _add_bar(ax: Any, scale: float, length: float) -> None:
 
 def _bare_box(ax: Any, scale: float | None) -> None:
     """In three dimensions, where near is longer than far, the lines of the grid are the scale."""
-    from matplotlib.ticker import NullFormatter
-
     limits = np.array([ax.get_xlim(), ax.get_ylim(), ax.get_zlim()])
     step = np.ptp(limits, axis=1).max() / 4 if scale is None else scale * round_length(np.ptp(limits, axis=1).max() / 3 / scale)
     for axis, (low, high) in zip((ax.xaxis, ax.yaxis, ax.zaxis), limits, strict=True):
         ticks = step * np.arange(np.ceil(low / step), np.floor(high / step) + 1)
-        axis.set_ticks(ticks)
-        axis.set_major_formatter(NullFormatter())  # with empty labels instead, matplotlib 3.8 finds no room for the axes
-        axis.set_tick_params(color="none")
+        axis.set_ticks(ticks, [""] * len(ticks))
+        # Labels have a place even if they are empty; where it is far outside, matplotlib 3.8 finds no room for the axes.
+        axis.set_tick_params(color="none", label1On=False)
         axis.line.set_color("0.7")
     ax.set(xlabel="", ylabel="", zlabel="")
     ax.set_aspect("equal")
