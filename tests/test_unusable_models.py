@@ -56,6 +56,16 @@ def nested_places(step):
     step._transformer_to_input_indices = {name: [places] for name, places in step._transformer_to_input_indices.items()}
 
 
+def in_places(change):
+    """Change the places of the columns that the first part of a ColumnTransformer gets."""
+
+    def changed(step):
+        name, places = next(iter(step._transformer_to_input_indices.items()))
+        step._transformer_to_input_indices = {**step._transformer_to_input_indices, name: change(list(places))}
+
+    return changed
+
+
 def fill_gaps(encoder):
     encoder.named_transformers_["dates"].gaps_ = np.array([True])
 
@@ -141,6 +151,15 @@ UNUSABLE = {
     "more outputs": ("frames", on(2, in_state("_n_features_out", 10**9)), "claims 1000000000 outputs and has 2"),
     "more outputs of a committee": ("classifier", in_state("_n_features_out", 10**9), "other outputs than its best map"),
     "no categories": ("table", lambda model: without("categories_")(model[0].transformers_[0][1]), "not the categories"),
+    "a truth value for a column": ("table", on(0, in_places(lambda old: [True, *old[1:]])), "columns that there are not"),
+    "a column twice": ("table", on(0, in_places(lambda old: [*old, old[0]])), "takes a column of a table twice"),
+    "a table twice encoded": (
+        "table",
+        lambda model: model.steps.insert(1, ("again", model[0])),
+        "a ColumnTransformer gives [0-9]+ columns to a ColumnTransformer that takes 5",
+    ),
+    "columns of other points": ("kernels of columns", turned_names, "other columns than the points"),
+    "a map without its model": ("map", without("model_"), "a map has a model that is none"),
     "columns within columns": ("table", on(0, nested_places), "columns that there are not"),
     "a map that is a step": ("classifier", in_state("best_estimator_", StandardScaler()), "a map that is a StandardScaler"),
     "a member without weight": ("classifier", in_member(weight=0.0), "weight must be a finite number > 0"),

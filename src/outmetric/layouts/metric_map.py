@@ -38,11 +38,12 @@ ASKED, AVERAGED = 15, 5
 
 
 def _check_stored(found: MetricMap, size: int) -> None:
-    if not hasattr(found, "model_"):
+    if not is_fitted(found):
         return
-    if not isinstance(found.model_, BaseEstimator) or not is_fitted(found.model_) or not hasattr(found.model_, "transform"):
+    model = getattr(found, "model_", None)
+    if not isinstance(model, BaseEstimator) or not is_fitted(model) or not hasattr(model, "transform"):
         raise ValueError("a map has a model that is none, or not fitted")
-    check_same_features(found, found.model_)
+    check_same_features(found, model)
     coordinates, embedding = found.coordinates_, found.embedding_
     for array in (coordinates, embedding):
         if not isinstance(array, np.ndarray) or array.ndim != 2 or array.dtype.kind != "f" or not np.isfinite(array).all():

@@ -241,13 +241,16 @@ def _has_state(found: Any) -> bool:
 def _check_columns(found: ColumnTransformer) -> None:
     """Whether its parts get columns that there are, and that they know; of a data frame they get them by name."""
     for places in getattr(found, "_transformer_to_input_indices", {}).values():
-        if not all(isinstance(place, int | np.integer) and 0 <= place < found.n_features_in_ for place in places):
+        whole = all(isinstance(place, int | np.integer) and not isinstance(place, bool) for place in places)
+        if not whole or not all(0 <= place < found.n_features_in_ for place in places):
             raise ValueError("a ColumnTransformer has columns that there are not")
     names = getattr(found, "feature_names_in_", None)
     if names is None:
         return
     for name, part, columns in found.transformers_:
         places = found._transformer_to_input_indices[name]
+        if len(set(places)) < len(places):
+            raise ValueError("a ColumnTransformer takes a column of a table twice")
         labels = [columns] if isinstance(columns, str) else list(columns) if np.ndim(columns) else []
         wanted = [label for label in labels if isinstance(label, str)]
         if isinstance(part, FunctionTransformer) and len(places) and not hasattr(part, "n_features_in_"):

@@ -111,10 +111,19 @@ def pipeline_row(found: Pipeline, size: int) -> Any:
         return None
     place = next((place for place, step in enumerate(steps) if not _is_transparent(step)), 0)
     if not rows or any(_is_particular(step) for step in steps[place + 1 :]):
+        _check_widths(steps, rows)
         return None
     if rows[place].shape == rows[0].shape:
         return rows[place]
     return None if _is_particular(steps[place]) else rows[0]
+
+
+def _check_widths(steps: list[Any], rows: list[Any]) -> None:
+    """Whether each step hands on as many columns as the next was fitted to, where a trial of all of them is not possible."""
+    for step, row, following in zip(steps, rows, steps[1:], strict=False):
+        width, wanted = np.shape(step.transform(row))[1], getattr(following, "n_features_in_", None)
+        if wanted not in (None, width):
+            raise ValueError(f"a {type(step).__name__} gives {width} columns to a {type(following).__name__} that takes {wanted}")
 
 
 def stretches(found: Pipeline, size: int) -> list[Any]:
