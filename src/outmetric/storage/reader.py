@@ -41,7 +41,7 @@ MEMORY = 2**24
 # Work is counted in numbers that are looked at. So much may be done for any file, beside a share for each byte of it.
 WORK = 2**26
 # What it takes to check an object, or to make one, to call one that is fitted, or to evaluate a kernel, whatever its size.
-CHECKED, MADE, CALLED, EVALUATED = 2000, 100, 40_000, 40_000
+CHECKED, MADE, CALLED, EVALUATED = 2000, 100, 100_000, 40_000
 # For each number of a matrix that is checked for being positive semi-definite, times its side: factors are fast, but what a
 # file shares among kernels is factored for each.
 CUBIC, CUBIC_SHARED = 1 / 64, 1 / 4
