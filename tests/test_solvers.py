@@ -188,6 +188,19 @@ class TestConjugateGradientsFromFeatures:
             > 5
         )  # without
 
+    def test_a_decomposition_that_is_known_is_taken(self, monkeypatch):
+        problem = PROBLEMS["classes"](n=40, m=2)
+        K = gaussian_gram(problem.X)
+        features = np.linalg.cholesky(K + 1e-10 * np.eye(40))[:, :20]
+        known = np.linalg.eigh(features.T @ problem.coupling.apply(features))
+        gram = operators.Kronecker(K, output_matrix(2))
+        plain = ConjugateGradient(gram, problem.coupling, problem.Y, features=[features])
+        monkeypatch.setattr(np.linalg, "eigh", None)
+        saved = ConjugateGradient(gram, problem.coupling, problem.Y, features=[features], decompositions=[known])
+        vectors, shifts, factors = problem.Y, np.array([1.0, 2.0]), np.array([0.5, 3.0])
+        expected = plain.systems[0].solve_shifted(vectors, shifts, factors)
+        np.testing.assert_allclose(saved.systems[0].solve_shifted(vectors, shifts, factors), expected, rtol=1e-6, atol=1e-9)
+
     def test_a_known_image_saves_a_product(self):
         problem = PROBLEMS["classes"](n=30, m=2)
         K, products = gaussian_gram(problem.X), []

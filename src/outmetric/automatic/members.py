@@ -36,6 +36,8 @@ from outmetric.kernels import Forest, Scalar, Transformed
 # What maps are made of when time is short: one map of many landmarks is better than several of few. And the powers of the number of
 # landmarks, or of rows without, with which their cost grows, rather too large than too small.
 FEWER_LANDMARKS, LANDMARKS_COST, EXACT_COST = (1000, 500, 250, 100), 1.5, 2.0
+# More rows than these are solved by conjugate gradients, to a gap that no prediction shows: without collocation they need few steps.
+REDUCED, PREDICTED = 2000, 1e-4
 
 
 @storable("Candidate", holds_models=True)
@@ -289,6 +291,7 @@ class MemberFits:
             collocation_weight=0.0,
             regression_weight=setting.regression_weight,
             n_landmarks=n_landmarks,
+            **({"solver": "cg", "tol": PREDICTED} if n_landmarks is None and len(self.numbers) > REDUCED else {}),
             # Spread-out landmarks of a forest take ten times as long as its map, and rows of a leaf are alike anyway.
             landmarks="uniform" if setting.scaling is None else "kmeans++",
             random_state=self.seed,

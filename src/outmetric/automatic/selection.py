@@ -18,8 +18,10 @@ from outmetric.foundation import Array
 CONSIDERED, RESAMPLINGS, STEPS = 60, 20, 10
 # The same for scorers that are asked about one candidate at a time.
 SCORED_CANDIDATES, SCORED_RESAMPLINGS = 20, 5
-# How many predict together at most, of up to so many rows, whose maps are small; and of more.
+# How many predict together at most, of up to so many rows, whose maps are small; and of more. Of many rows a map takes longer than
+# a small say is worth.
 SMALL_ROWS, SMALL_MEMBERS, MEMBERS = 500, 16, 6
+MANY_ROWS, LEAST_SAY = 2000, 0.05
 
 # Losses of a stack of averages, by row numbers (with repetitions) that count.
 Loss = Callable[[Array, Array], Array]
@@ -44,6 +46,8 @@ def select(essences: Array, loss: Loss, rng: np.random.Generator, resamplings: i
         rows = rng.integers(0, n, size=(n,))
         weights += _greedy(essences, loss, rows)
     leading = np.argsort(-weights, kind="stable")[: SMALL_MEMBERS if n <= SMALL_ROWS else MEMBERS]
+    if n > MANY_ROWS:
+        leading = leading[weights[leading] >= LEAST_SAY * weights.sum()]
     kept = np.zeros(candidates)
     kept[leading] = weights[leading]
     return np.asarray(kept / kept.sum())

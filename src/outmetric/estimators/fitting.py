@@ -54,6 +54,8 @@ from outmetric.solvers import (
 # Conjugate gradients with more samples than this are preconditioned, and started, by landmarks, whose features may take this much.
 SMALL = 1000
 PRECONDITIONER_BYTES = 2**29
+# So many samples for each of them, at least.
+PRECONDITIONED = 4
 # Rows for each landmark from which on single precision may do for single precision data.
 MANY = 20
 
@@ -229,7 +231,10 @@ def fit_exactly(settings: Settings, problem: Problem, on_iteration: OnIteration)
         def guess(metric_factor: Array, output_matrix: Array | None) -> Array:
             return np.concatenate(phi, axis=1) @ near.parameters(near.solve(metric_factor, output_matrix), output_matrix)
 
-        solver = ConjugateGradient(gram, coupling, targets.values, features=phi, guess=guess, tolerance=tolerance)
+        known = [(near.spectrum, near.basis)] if isinstance(near, SpectralNystroem) else None
+        solver = ConjugateGradient(
+            gram, coupling, targets.values, features=phi, decompositions=known, guess=guess, tolerance=tolerance
+        )
         return solver, reason, start
 
     points = kept_points(problem.points, problem.takes)
@@ -258,7 +263,8 @@ def _near_solver(
 ) -> tuple[NystroemSolver, list[Array]]:
     """The approximation by landmarks of an exact problem, and the features of its points for each scalar kernel."""
     n, scalars = n_points(problem.points), problem.kernel.scalars
-    count = min(n, max(100, min(LANDMARKS, int(PRECONDITIONER_BYTES / (8 * n))) // len(scalars)))
+    most = min(LANDMARKS, n // PRECONDITIONED, int(PRECONDITIONER_BYTES / (8 * n)))
+    count = min(n, max(100, most // len(scalars)))
     rows = np.sort(np.random.default_rng(0).choice(n, count, replace=False))
     held = gram.sample_grams if isinstance(gram, BlockDiagonal) else (gram.kronecker_factors() or ((),))[:1]
     parts, phi = [], []

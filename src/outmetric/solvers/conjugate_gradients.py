@@ -18,8 +18,9 @@ from outmetric.solvers.solution import IllConditionedError, SampleSolver, Soluti
 class LowRank:
     """A symmetric matrix W that is nearly Phi Phi', as a preconditioner: what is missing counts as its smallest eigenvalue."""
 
-    def __init__(self, whitened_features: Array) -> None:
-        spectrum, basis = np.linalg.eigh(whitened_features.T @ whitened_features)
+    def __init__(self, whitened_features: Array, decomposition: tuple[Array, Array] | None = None) -> None:
+        """``decomposition``: eigenvalues and eigenvectors of Phi'Phi, if they are known."""
+        spectrum, basis = decomposition or np.linalg.eigh(whitened_features.T @ whitened_features)
         kept = spectrum > len(spectrum) * np.finfo(np.float64).eps * spectrum[-1]
         self.spectrum = spectrum[kept]
         self.basis = whitened_features @ (basis[:, kept] / np.sqrt(self.spectrum))
@@ -51,6 +52,7 @@ class ConjugateGradient(SampleSolver):
         targets: Array,
         *,
         features: Sequence[Array] | None = None,
+        decompositions: Sequence[tuple[Array, Array]] | None = None,
         guess: Callable[[Array, Array | None], Array] | None = None,
         tolerance: float = 1e-12,
         max_iterations: int = 2000,
@@ -63,7 +65,9 @@ class ConjugateGradient(SampleSolver):
         self.max_iterations = max_iterations
         self.systems: list[Tridiagonal | LowRank]
         if features is not None:
-            self.systems = [LowRank(coupling.factor(phi, transpose=True)) for phi in features]
+            known = decompositions or [None] * len(features)
+            whitened = (coupling.factor(phi, transpose=True) for phi in features)
+            self.systems = [LowRank(phi, decomposition) for phi, decomposition in zip(whitened, known, strict=True)]
         else:
             self.systems = list(self._reduce_blocks())
 
