@@ -36,7 +36,7 @@ from outmetric.kernels import Forest, Scalar, Transformed
 # What maps are made of when time is short: one map of many landmarks is better than several of few. And the powers of the number of
 # landmarks, or of rows without, with which their cost grows, rather too large than too small.
 FEWER_LANDMARKS, LANDMARKS_COST, EXACT_COST = (1000, 500, 250, 100), 1.5, 2.0
-# More rows than these are solved by conjugate gradients, to a gap that no prediction shows: without collocation they need few steps.
+# More rows than these are solved by conjugate gradients, to a gap that no prediction shows: without collocation steps are few.
 REDUCED, PREDICTED = 2000, 1e-4
 
 
