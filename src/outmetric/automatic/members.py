@@ -287,16 +287,18 @@ class MemberFits:
         return self.numbers if scaler is None else np.asarray(scaler.transform(self.numbers))
 
     def _metric(self, setting: MapSetting, n_landmarks: int | None, kernel: dict[str, Any]) -> LearnedKernelMetric:
-        return LearnedKernelMetric(
+        metric = LearnedKernelMetric(
             collocation_weight=0.0,
             regression_weight=setting.regression_weight,
             n_landmarks=n_landmarks,
-            **({"solver": "cg", "tol": PREDICTED} if n_landmarks is None and len(self.numbers) > REDUCED else {}),
             # Spread-out landmarks of a forest take ten times as long as its map, and rows of a leaf are alike anyway.
             landmarks="uniform" if setting.scaling is None else "kmeans++",
             random_state=self.seed,
             **kernel,
         )
+        if n_landmarks is None and len(self.numbers) > REDUCED:
+            metric.set_params(solver="cg", tol=PREDICTED)
+        return metric
 
     def validation_loss(self, chosen: Chosen, n_landmarks: int, train: Array, test: Array) -> float:
         """Of a map with so many landmarks that is fitted on some rows, on others."""

@@ -38,7 +38,7 @@ def _check_stored(found: Any, size: int) -> None:
     width = getattr(found, "n_features_in_", None)
     if width != learned_on:
         raise ValueError(f"{type(found).__name__} claims {width} features and was learned on {learned_on}")
-    names = metric.points.dtype.names if takes == "table" else None
+    names = metric.points.dtype.names if isinstance(metric, OutputMetric) and takes == "table" else None
     if names is not None and list(getattr(found, "feature_names_in_", names)) != list(names):
         raise ValueError(f"{type(found).__name__} has other columns than the points that it was learned on")
     outputs = metric.metric_factor.shape[0]

@@ -52,7 +52,7 @@ class ConjugateGradient(SampleSolver):
         targets: Array,
         *,
         features: Sequence[Array] | None = None,
-        decompositions: Sequence[tuple[Array, Array]] | None = None,
+        decompositions: Sequence[tuple[Array, Array] | None] | None = None,
         guess: Callable[[Array, Array | None], Array] | None = None,
         tolerance: float = 1e-12,
         max_iterations: int = 2000,
