@@ -151,6 +151,7 @@ UNUSABLE = {
     "more outputs": ("frames", on(2, in_state("_n_features_out", 10**9)), "claims 1000000000 outputs and has 2"),
     "more outputs of a committee": ("classifier", in_state("_n_features_out", 10**9), "other outputs than its best map"),
     "no categories": ("table", lambda model: without("categories_")(model[0].transformers_[0][1]), "not the categories"),
+    "a table without parts": ("table", on(0, without("transformers_")), "does not know its parts"),
     "a truth value for a column": ("table", on(0, in_places(lambda old: [True, *old[1:]])), "columns that there are not"),
     "a column twice": ("table", on(0, in_places(lambda old: [*old, old[0]])), "takes a column of a table twice"),
     "a table twice encoded": (

@@ -215,7 +215,9 @@ def _check_composition(found: Any, size: int) -> None:
     if widening > WIDENING:
         raise ValueError(f"a {type(found).__name__} makes a table {widening:.3g} times as wide")
     _check_fitted(found)
-    if hasattr(found, "transformers_"):
+    if isinstance(found, ColumnTransformer) and is_fitted(found):
+        if not hasattr(found, "transformers_"):
+            raise ValueError("a ColumnTransformer is fitted, and does not know its parts")
         _check_columns(found)
 
 
