@@ -32,20 +32,35 @@ def laplacian_increments(x: Array, other: Array, Z: Array, weights: Array, rate:
     """
     difference = x - other
     lengths = np.abs(difference)
-    places = np.divide(Z - other, difference, out=np.zeros_like(Z), where=difference != 0).clip(0, 1)
+    inverse = np.divide(1.0, difference, out=np.zeros_like(difference), where=difference != 0)
+    places = Z - other
+    first = rate * np.abs(places).sum(axis=1)
+    places *= inverse
+    np.clip(places, 0, 1, out=places)
     order = np.argsort(places, axis=1)
-    widths = np.diff(np.take_along_axis(places, order, axis=1), axis=1, prepend=0.0, append=1.0)
+    # A column for each point from here on, so that sums along the segment are sums of whole rows; and few new arrays.
+    places, order = np.take_along_axis(places, order, axis=1).T.copy(), order.T.copy()
     passed = lengths[order]
+    widths = np.diff(places, axis=0, prepend=0.0, append=1.0)
     # The exponent falls at first by all lengths together, and from each place on it rises by that feature's.
-    rises = np.concatenate([np.zeros((len(Z), 1)), 2 * np.cumsum(passed, axis=1)], axis=1)
-    rises = rate * (rises - lengths.sum()) * widths
-    exponents = np.cumsum(np.column_stack([rate * np.abs(other - Z).sum(axis=1), rises]), axis=1)
-    values = np.exp(-exponents)
-    start, end = values[:, :-1], values[:, 1:]
+    rises = np.zeros_like(widths)
+    np.cumsum(passed, axis=0, out=rises[1:])
+    rises *= 2 * rate
+    rises -= rate * lengths.sum()
+    rises *= widths
+    values = np.empty((len(rises) + 1, len(Z)))
+    values[0] = first
+    np.cumsum(rises, axis=0, out=values[1:])
+    values[1:] += first
+    np.exp(np.negative(values, out=values), out=values)
+    start, end = values[:-1], values[1:]
     areas = (start + end) / 2  # the mean of an exponential between its ends; where these are close, their mean
-    areas = widths * np.divide(start - end, rises, out=areas, where=np.abs(rises) > FLAT)
-    integrals = np.cumsum(areas, axis=1)
-    found = -rate * passed * (integrals[:, -1:] - 2 * integrals[:, :-1]) * weights[:, None]
+    np.divide(start - end, rises, out=areas, where=np.abs(rises) > FLAT)
+    areas *= widths
+    integrals = np.cumsum(areas, axis=0, out=areas)
+    found = integrals[-1] - 2 * integrals[:-1]
+    found *= passed
+    found *= -rate * weights
     return np.bincount(order.ravel(), found.ravel(), minlength=len(x))
 
 
@@ -83,9 +98,10 @@ def by_sign(X: Any, Z: Any, values: Array, coefficients: Array) -> Array:
     """
     rows, points = _ranks(to_array(X), to_array(Z))
     found = np.empty((len(rows), coefficients.shape[1], len(points)))
-    signs = np.empty(points.shape)
+    differences, signs = np.empty_like(points), np.empty(points.shape)  # threads that allocate such arrays wait for one another
     for ranks, own, place in zip(rows, values, found, strict=True):
-        np.copyto(signs, np.sign(ranks[:, None] - points))
+        np.subtract(ranks[:, None], points, out=differences)
+        np.copyto(signs, np.sign(differences, out=differences))
         place[...] = (signs @ (own[:, None] * coefficients)).T
     return found
 
