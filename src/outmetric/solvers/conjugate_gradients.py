@@ -92,8 +92,8 @@ class ConjugateGradient(SampleSolver):
         return np.asarray(residual @ (metric_factor.T @ metric_factor))
 
     def identity_energy(self, n_outputs: int) -> Array | None:
-        # A penalty is made of it: two ways to compute it must agree closely.
-        return self._solve(np.eye(n_outputs), np.eye(n_outputs), None, min(self.tolerance, 1e-10)).energy
+        # A penalty is made of it: two ways to compute it must agree more closely than their maps.
+        return self._solve(np.eye(n_outputs), np.eye(n_outputs), None, 1e-3 * self.tolerance).energy
 
     def solve(self, metric_factor: Array, output_matrix: Array | None = None, start: Solution | None = None) -> Solution:
         return self._solve(metric_factor, output_matrix, start, self.tolerance)
