@@ -7,6 +7,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -51,11 +52,8 @@ from outmetric.solvers import (
     zero_map,
 )
 
-# Conjugate gradients with more samples than this are preconditioned, and started, by landmarks, whose features may take this much.
-SMALL = 1000
-PRECONDITIONER_BYTES = 2**29
-# So many samples for each of them, at least.
-PRECONDITIONED = 4
+# Above this conjugate gradients are preconditioned and started by landmarks, one for so many samples, of so many bytes at most.
+SMALL, PRECONDITIONED, PRECONDITIONER_BYTES = 1000, 4, 2**29
 # Rows for each landmark from which on single precision may do for single precision data.
 MANY = 20
 
@@ -221,8 +219,9 @@ def fit_exactly(settings: Settings, problem: Problem, on_iteration: OnIteration)
         if kind is not ConjugateGradient:
             return kind(gram, coupling, targets.values), reason, None
         tolerance = max(1e-14, settings.model.residual_tolerance(settings.tol))
+        make = partial(ConjugateGradient, gram, coupling, targets.values, tolerance=tolerance)
         if not problem.kernel.has_features or n <= SMALL:
-            return ConjugateGradient(gram, coupling, targets.values, tolerance=tolerance), reason, None
+            return make(), reason, None
         near, phi = _near_solver(settings, problem, gram, coupling)
         start = None
         if not near.is_blind:
@@ -231,11 +230,7 @@ def fit_exactly(settings: Settings, problem: Problem, on_iteration: OnIteration)
         def guess(metric_factor: Array, output_matrix: Array | None) -> Array:
             return np.concatenate(phi, axis=1) @ near.parameters(near.solve(metric_factor, output_matrix), output_matrix)
 
-        known = [(near.spectrum, near.basis)] if isinstance(near, SpectralNystroem) else None
-        solver = ConjugateGradient(
-            gram, coupling, targets.values, features=phi, decompositions=known, guess=guess, tolerance=tolerance
-        )
-        return solver, reason, start
+        return make(features=phi, decompositions=near.decompositions, guess=guess), reason, start
 
     points = kept_points(problem.points, problem.takes)
     return _train(settings, prepare, problem.kernel, points, np.copy, targets, coupling.collocation_weight, n, on_iteration)
