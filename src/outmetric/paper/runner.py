@@ -69,21 +69,15 @@ def run_trial(trial: Trial, data: Split) -> TrialResult:
     return TrialResult(trial, protocol.digest(trial.method), accuracy, seconds, len(data.y_train), len(data.y_test), chosen, error)
 
 
-def run_watched(trial: Trial, data: Split, parent: int) -> TrialResult:
-    """`run_trial` in a process that ends when the one that started it does, however that was: nobody would take its result."""
-    _end_with(parent)
-    return run_trial(trial, data)
+def end_with(parent: int) -> None:
+    """Let this worker end when the process that started it does, however that was: nobody would take its results."""
 
-
-@cache
-def _end_with(parent: int) -> None:
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(WATCH)
         os._exit(1)
 
-    if os.getppid() == parent:
-        threading.Thread(target=watch, daemon=True).start()
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _neighbours(model: Any) -> dict[str, int]:
@@ -196,7 +190,7 @@ def run(
         for trial in trials:
             # Asked again just before: another run in the same folder may have done it by now.
             if store.read(trial)[0] != "done":
-                yield joblib.delayed(run_watched)(trial, protocol.split(*tables[trial.dataset], trial), os.getpid())
+                yield joblib.delayed(run_trial)(trial, protocol.split(*tables[trial.dataset], trial))
 
     with _workers(dask, jobs) as settings:
         for result in joblib.Parallel(return_as="generator_unordered", **settings)(calls()):
@@ -207,7 +201,9 @@ def run(
 @contextlib.contextmanager
 def _workers(dask: str | None, jobs: int) -> Iterator[dict[str, Any]]:
     if dask is None:
-        yield {"n_jobs": jobs, "pre_dispatch": "n_jobs", "batch_size": 1}
+        # Each worker watches from its start on: one that waits for its first trial would linger as well.
+        watched = {"initializer": end_with, "initargs": (os.getpid(),)} if joblib.effective_n_jobs(jobs) > 1 else {}
+        yield {"n_jobs": jobs, "pre_dispatch": "n_jobs", "batch_size": 1, **watched}
         return
     with dask_client(dask), joblib.parallel_config(backend="dask"):
         yield {"n_jobs": -1, "batch_size": 1}
