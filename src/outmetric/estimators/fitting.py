@@ -11,15 +11,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from outmetric.estimators.base import kept_points, own_copy
 from outmetric.estimators.metric import OutputMetric
 from outmetric.estimators.settings import Settings
-from outmetric.foundation import Array, fits_in_memory, n_points, require_memory
+from outmetric.foundation import Array, class_weights, n_points
 from outmetric.kernels import BlockDiagonal, Features, GramOperator, Landmarks, MatrixKernel, Separable, Takes
 from outmetric.problem import (
-    ClassSimilarity,
     ClassSummary,
     Coupling,
     MatrixSimilarity,
@@ -28,16 +26,13 @@ from outmetric.problem import (
     Summary,
     Targets,
     Terms,
-    gaussian_similarity,
-    matrix_similarity,
     real_summary,
-    real_targets,
     target_rank,
 )
 from outmetric.rows import LANDMARKS, Statistics, blocks_of, choose, gather, similarity_laplacian
 from outmetric.solvers import (
+    SMALL_SAMPLES,
     SOLVERS,
-    SPECTRAL_SAMPLES,
     ConjugateGradient,
     DenseNystroem,
     IllConditionedError,
@@ -49,11 +44,12 @@ from outmetric.solvers import (
     Trained,
     alternate,
     choose_solver,
+    evaluates_lazily,
     zero_map,
 )
 
-# Above this conjugate gradients are preconditioned and started by landmarks, one for so many samples, of so many bytes at most.
-SMALL, PRECONDITIONED, PRECONDITIONER_BYTES = 1000, 4, 2**29
+# Conjugate gradients are preconditioned and started by landmarks, one for so many samples, of so many bytes at most.
+PRECONDITIONED, PRECONDITIONER_BYTES = 4, 2**29
 # Rows for each landmark from which on single precision may do for single precision data.
 MANY = 20
 
@@ -62,13 +58,30 @@ OnIteration = Callable[[Record], None]
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """All that an exact fit needs and the weights do not enter: training points, resolved kernel, targets, similarity."""
+    """All that an exact fit needs and the weights of its terms do not enter.
+
+    Attributes
+    ----------
+    points, takes : the training points, and what they are
+    kernel : MatrixKernel
+        Resolved.
+    targets : Targets
+    similarity : Similarity
+    weights : array of shape (n,) or None
+        Of the points.
+    """
 
     points: Any
     takes: Takes
     kernel: MatrixKernel
     targets: Targets
     similarity: Similarity
+    weights: Array | None = None
+
+    @property
+    def roots(self) -> Array | None:
+        """What the solvers' data are scaled by; see `outmetric.problem.coupling`."""
+        return None if self.weights is None else np.sqrt(self.weights)
 
     @property
     def sample(self) -> Any:
@@ -162,12 +175,13 @@ class Fit:
 
 @dataclass(frozen=True, eq=False)
 class LandmarkProblem:
-    """All that a fit with landmarks needs and the weights do not enter: training points, landmarks, targets, similarity."""
+    """All that a fit with landmarks needs and the weights of its terms do not enter; see `Problem`."""
 
     points: Any
     landmarks: LandmarkMap
     targets: Targets
     similarity: Similarity
+    weights: Array | None = None
 
     @property
     def sample(self) -> Any:
@@ -179,32 +193,14 @@ class LandmarkProblem:
         return replace(self, landmarks=self.landmarks.with_kernel(kernel))
 
 
-def supervise(settings: Settings, y: Array, labelled: bool) -> tuple[Targets, Similarity]:
-    """Targets and similarity of checked labels or real targets."""
-    n_samples = len(y)
-    targets = settings.class_targets(y) if labelled else real_targets(y, settings.components(n_samples))
-    spanned, m = target_rank(targets.values.T @ targets.values), targets.values.shape[1]
-    if settings.n_components is not None and isinstance(settings.prototypes, str) and spanned < m:
-        warnings.warn(
-            f"n_components={m}, but the targets span only {spanned} dimensions: the others stay zero.", UserWarning, stacklevel=4
-        )
-    if callable(settings.similarity):
-        return targets, matrix_similarity(settings.similarity(y), n_samples)
-    if not isinstance(settings.similarity, str):
-        return targets, matrix_similarity(settings.similarity, n_samples)
-    if targets.labels is not None:
-        return targets, ClassSimilarity(targets.labels)
-    if settings.collocation_weight == 0:
-        return targets, MatrixSimilarity(scipy.sparse.eye_array(n_samples, format="csr"))
-    return targets, gaussian_similarity(targets.values)
-
-
-def exact_problem(settings: Settings, points: Any, takes: Takes, y: Array, labelled: bool) -> Problem:
-    """From checked points and targets."""
+def exact_problem(
+    settings: Settings, points: Any, takes: Takes, y: Array, labelled: bool, weights: Array | None = None
+) -> Problem:
+    """From checked points, targets and weights."""
     points = own_copy(points, takes)
-    targets, similarity = supervise(settings, y, labelled)
+    targets, similarity = settings.supervise(y, labelled, weights)
     kernel = settings.kernel_for(targets.values.shape[1]).resolve(points, settings.generator(), y)
-    return Problem(points, takes, kernel, targets, similarity)
+    return Problem(points, takes, kernel, targets, similarity, weights)
 
 
 def fit_exactly(settings: Settings, problem: Problem, on_iteration: OnIteration) -> Fit:
@@ -212,17 +208,21 @@ def fit_exactly(settings: Settings, problem: Problem, on_iteration: OnIteration)
     targets, similarity = problem.targets, problem.similarity
     coupling = similarity.couple(settings.regression_weight, settings.gamma(similarity.mean_degree))
     n, m = targets.values.shape
-    gram = problem.kernel.gram(problem.points, m, lazy=evaluates_lazily(settings, problem.kernel, similarity, n, m))
+    lazy = evaluates_lazily(settings.solver, problem.kernel, similarity.held_arrays, n, m)
+    gram = problem.kernel.gram(problem.points, m, lazy=lazy)
+    roots, values = problem.roots, targets.values
+    if roots is not None:
+        gram, values = gram.weighted(roots), roots[:, None] * values
 
     def prepare() -> tuple[Solver, str, Array | None]:
         kind, reason = choose_solver(gram) if settings.solver == "auto" else (SOLVERS[settings.solver], "asked for")
         if kind is not ConjugateGradient:
-            return kind(gram, coupling, targets.values), reason, None
+            return kind(gram, coupling, values), reason, None
         tolerance = max(1e-14, settings.model.residual_tolerance(settings.tol))
-        make = partial(ConjugateGradient, gram, coupling, targets.values, tolerance=tolerance)
-        if not problem.kernel.has_features or n <= SMALL:
+        make = partial(ConjugateGradient, gram, coupling, values, tolerance=tolerance)
+        if not problem.kernel.has_features or n <= SMALL_SAMPLES:
             return make(), reason, None
-        near, phi = _near_solver(settings, problem, gram, coupling)
+        near, phi = _near_solver(settings, problem, gram, coupling, values)
         start = None
         if not near.is_blind:
             start = alternate(near, scaled_model(settings, near), tol=max(settings.tol, 1e-8), max_iter=settings.max_iter).learned
@@ -232,31 +232,19 @@ def fit_exactly(settings: Settings, problem: Problem, on_iteration: OnIteration)
 
         return make(features=phi, decompositions=near.decompositions, guess=guess), reason, start
 
+    def place(coefficients: Array) -> Array:
+        return coefficients.copy() if roots is None else roots[:, None] * coefficients
+
     points = kept_points(problem.points, problem.takes)
-    return _train(settings, prepare, problem.kernel, points, np.copy, targets, coupling.collocation_weight, n, on_iteration)
-
-
-def evaluates_lazily(settings: Settings, kernel: MatrixKernel, similarity: Similarity, n: int, m: int) -> bool:
-    """True if the Gram matrices do not fit and the solver can do without them; raises if it cannot."""
-    iterative = settings.solver == "cg" or (settings.solver == "auto" and kernel.is_separable and n > SPECTRAL_SAMPLES)
-    preconditioned = iterative and n > SMALL and kernel.has_features
-    # Kernel matrices, and unless landmarks precondition them their reduced forms.
-    matrices = kernel.held_arrays(m) * (1 if preconditioned else 2) + 1 + similarity.held_arrays
-    n_bytes = 8.0 * matrices * n * n
-    if iterative and kernel.can_be_lazy and not fits_in_memory(n_bytes):
-        return True
-    require_memory(
-        n_bytes,
-        f"an exact fit on {n} samples ({matrices} arrays of {n} x {n})",
-        "solver='nystroem' (approximate, fast), solver='cg', which evaluates the kernel in row blocks, or fit on fewer rows.",
-    )
-    return False
+    return _train(settings, prepare, problem.kernel, points, place, targets, coupling.collocation_weight, n, on_iteration)
 
 
 def _near_solver(
-    settings: Settings, problem: Problem, gram: GramOperator, coupling: Coupling
+    settings: Settings, problem: Problem, gram: GramOperator, coupling: Coupling, values: Array
 ) -> tuple[NystroemSolver, list[Array]]:
-    """The approximation by landmarks of an exact problem, and the features of its points for each scalar kernel."""
+    """The approximation by landmarks of an exact problem, and the features of its points for each scalar kernel; ``gram`` and the
+    targets' ``values`` are as the solvers see them.
+    """
     n, scalars = n_points(problem.points), problem.kernel.scalars
     most = min(LANDMARKS, n // PRECONDITIONED, int(PRECONDITIONER_BYTES / (8 * n)))
     count = min(n, max(100, most // len(scalars)))
@@ -264,12 +252,15 @@ def _near_solver(
     held = gram.sample_grams if isinstance(gram, BlockDiagonal) else (gram.kronecker_factors() or ((),))[:1]
     parts, phi = [], []
     for scalar, matrix in zip(scalars, held, strict=True):
-        cross = matrix[:, rows] if isinstance(matrix, np.ndarray) else scalar.cross(problem.points, problem.points[rows])
+        if isinstance(matrix, np.ndarray):
+            cross = matrix[:, rows]
+        else:
+            cross = scalar.cross(problem.points, problem.points[rows])
+            cross = cross if problem.roots is None else problem.roots[:, None] * cross * problem.roots[rows]
         parts.append(Landmarks.make(scalar, rows, cross[rows], single=False))
         phi.append(np.asarray(cross @ parts[-1].whitening))
     together = np.concatenate(phi, axis=1)
     spread = together.T @ coupling.laplacian(together)
-    values = problem.targets.values
     summary = Summary(together.T @ together, (spread + spread.T) / 2, together.T @ values, values.T @ values, 0.0)
     return _nystroem_solver(settings, problem.kernel, Features(tuple(parts)), summary, coupling.collocation_weight), phi
 
@@ -333,39 +324,44 @@ def landmark_map(settings: Settings, points: Any, takes: Takes, y: Any = None, *
     return LandmarkMap(found.kernel, columns, kept_points(points, takes), indices, n)
 
 
-def landmark_problem(settings: Settings, points: Any, takes: Takes, y: Array, labelled: bool) -> LandmarkProblem:
-    """From checked points that can be indexed, and targets."""
-    targets, similarity = supervise(settings, y, labelled)
+def landmark_problem(
+    settings: Settings, points: Any, takes: Takes, y: Array, labelled: bool, weights: Array | None = None
+) -> LandmarkProblem:
+    """From checked points that can be indexed, targets and weights."""
+    targets, similarity = settings.supervise(y, labelled, weights)
     found = landmark_map(settings, points, takes, y, labelled=labelled)
     settings.kernel_for(targets.values.shape[1])  # raises if outputs and components do not match
-    return LandmarkProblem(points, found, targets, similarity)
+    return LandmarkProblem(points, found, targets, similarity, weights)
 
 
 def fit_landmarks(settings: Settings, problem: LandmarkProblem, reason: str, on_iteration: OnIteration) -> Fit:
     """Fit a problem in the space of landmark features, after one pass over its rows."""
     points, found, targets = problem.points, problem.landmarks, problem.targets
-    summary = _summarise(settings, found.features, points, targets, problem.similarity)
+    summary = _summarise(settings, problem)
     return _fit_summary(settings, found, summary, targets, n_points(points), reason, on_iteration)
 
 
-def _summarise(settings: Settings, features: Features, points: Any, targets: Targets, similarity: Similarity) -> Summary:
+def _summarise(settings: Settings, problem: LandmarkProblem) -> Summary:
     """One pass over the data."""
+    points, features, targets, similarity = problem.points, problem.landmarks.features, problem.targets, problem.similarity
     if targets.labels is not None and targets.prototypes is not None:
-        cells = gather(features, blocks_of(points, targets.labels))
+        cells = gather(features, blocks_of(points, targets.labels, None, problem.weights))
         summary = ClassSummary.make(np.stack([cells[k] for k in range(len(cells))]), features).with_prototypes(targets.prototypes)
     else:
-        codes = np.zeros(len(targets.values), dtype=np.intp)
-        (moments,) = gather(features, blocks_of(points, codes, targets.values), targets.values.shape[1]).values()
+        codes, m = np.zeros(len(targets.values), dtype=np.intp), targets.values.shape[1]
+        (moments,) = gather(features, blocks_of(points, codes, targets.values, problem.weights), m).values()
         summary = real_summary(moments, features)
     if not isinstance(similarity, MatrixSimilarity) or settings.collocation_weight == 0:
         return summary
-    laplacian = similarity_laplacian(features, points, similarity.matrix)
+    laplacian = similarity_laplacian(features, points, similarity.repeated)
     return replace(summary, laplacian=laplacian, mean_degree=similarity.mean_degree)
 
 
 def fit_statistics(settings: Settings, found: LandmarkMap, statistics: Statistics, reason: str, on_iteration: OnIteration) -> Fit:
     """Fit what passes over blocks of rows have gathered."""
     if statistics.classes is not None:
+        of_classes = class_weights(settings.class_weight, statistics.classes, statistics.counts)
+        statistics = statistics if of_classes is None else statistics.with_class_weights(of_classes)
         targets = settings.class_targets(statistics.classes, statistics.n_rows)
         assert targets.prototypes is not None
         summary = statistics.with_prototypes(targets.prototypes)

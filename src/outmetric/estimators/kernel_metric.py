@@ -24,7 +24,7 @@ from outmetric.estimators.fitting import (
 )
 from outmetric.estimators.rounds import fit_points, fit_rows
 from outmetric.estimators.settings import settings_of
-from outmetric.estimators.streaming import read_block, read_chunks, read_stream, with_checked_landmarks
+from outmetric.estimators.streaming import read_block, read_chunks, read_stream, weighted_rows_of, with_checked_landmarks
 from outmetric.estimators.summary import Fact, leading_features, number
 from outmetric.foundation import Array, announce, n_points, storable
 from outmetric.problem import Model
@@ -65,7 +65,8 @@ class KernelMetric(KernelTransformer, ABC):
     regression_weight: float
     prototypes: Any
     similarity: Any
-    input_metric: Literal["diagonal", "full"] | None = None  # what was pickled before there was one has none
+    class_weight: Any = None  # what was pickled before there was one has none; and so on
+    input_metric: Literal["diagonal", "full"] | None = None
     n_rounds: int = 2
     solver: str
     n_landmarks: int | None
@@ -75,7 +76,7 @@ class KernelMetric(KernelTransformer, ABC):
     random_state: Any
     verbose: bool
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the map and the metric.
 
         Parameters
@@ -88,6 +89,9 @@ class KernelMetric(KernelTransformer, ABC):
             Class labels, or real targets. Several columns, or one column of floats, are real targets; one dimension is told
             apart by `sklearn.utils.multiclass.type_of_target`, for which whole numbers are labels: pass those as
             ``y.astype(float)[:, None]`` if they are real targets. None for blocks, which bring their own.
+        sample_weight : array of shape (n,), optional
+            How often each row counts: whole numbers give the fit on repeated rows, and 0 leaves a row out. (The median distance
+            counts a point once, and landmarks are chosen without regard to weights.) Blocks bring their own: (X, y, sample_weight).
 
         Returns
         -------
@@ -97,22 +101,26 @@ class KernelMetric(KernelTransformer, ABC):
         for name in OCCASIONAL:
             self.__dict__.pop(name, None)
         if y is None and (callable(X) or hasattr(X, "__next__")):
+            if sample_weight is not None:
+                raise ValueError("blocks of rows bring their own weights: let them be (X, y, sample_weight).")
             return self._keep(fit_rows(settings, read_stream(self, settings, X), "rows came in blocks", self._tell))
         if is_dask(X):
-            return self._keep(fit_rows(settings, read_chunks(self, settings, X, y), "rows came in chunks", self._tell))
+            return self._keep(fit_rows(settings, read_chunks(self, settings, X, y, sample_weight), "rows came in chunks", self._tell))
         points = check_training(self, X, settings.kernel.takes)
-        n, takes = n_points(points), data_kind(self)
-        reason = settings.landmarks_reason(n)
-        y, labelled = check_supervision(self, y, n)
+        takes = data_kind(self)
+        y, labelled = check_supervision(self, y, n_points(points))
+        settings, rows = weighted_rows_of(settings, points, y, labelled, takes, sample_weight)
+        points, y, weights = rows
+        reason = settings.landmarks_reason(n_points(points))
         if reason is None:
-            exact = exact_problem(settings, points, takes, y, labelled)
+            exact = exact_problem(settings, points, takes, y, labelled, weights)
             return self._keep(fit_points(settings, exact, lambda problem: fit_exactly(settings, problem, self._tell), y))
         settings = with_checked_landmarks(self, settings)
-        reduced = landmark_problem(settings, points, takes, y, labelled)
+        reduced = landmark_problem(settings, points, takes, y, labelled, weights)
         return self._keep(fit_points(settings, reduced, lambda problem: fit_landmarks(settings, problem, reason, self._tell)))
 
     @available_if(_is_streamable)  # type: ignore[untyped-decorator]
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from more rows.
 
         The first call chooses the landmarks (and a bandwidth given in medians) from its rows, unless ``landmarks`` are given; then
@@ -125,13 +133,14 @@ class KernelMetric(KernelTransformer, ABC):
         X, y : as for `fit`
         classes : array, optional
             Not needed, since classes that come later are welcome; those given here are not checked.
+        sample_weight : as for `fit`
 
         Returns
         -------
         self
         """
         settings = settings_of(self)
-        seen = read_block(self, settings, X, y, getattr(self, "_stream", None))
+        seen = read_block(self, settings, X, y, sample_weight, getattr(self, "_stream", None))
         known = seen.statistics.classes
         wanted = 2 if isinstance(self.prototypes, str) else len(self.prototypes)
         if known is None or len(known) >= wanted:

@@ -56,6 +56,8 @@ class FixedKernelMetric(KernelMetric):
     similarity : "class", array or sparse matrix of shape (n, n), or callable
         s_ij. "class": 1 within a class and 0 otherwise; for real targets a Gaussian of target distance. A callable gets y and
         returns the matrix. Must be symmetric with 0 <= s_ij <= s_ii.
+    class_weight : None, "balanced" or dict
+        How often the rows of each class count, beside ``sample_weight`` of `fit`; "balanced": all classes as much as one another.
     input_metric : None, "diagonal" or "full"
         Whether the kernel learns how to compare inputs: the learned metric is pulled back to the inputs, as a weight for each
         feature or as a whole Mahalanobis metric, and the fit is repeated with it. Only kernels with gradients can; "laplacian" and
@@ -147,6 +149,7 @@ class FixedKernelMetric(KernelMetric):
         metric_ridge: float = 3.0,
         prototypes: str | ArrayLike = "simplex",
         similarity: Any = "class",
+        class_weight: Literal["balanced"] | Mapping[Any, float] | None = None,
         input_metric: Literal["diagonal", "full"] | None = None,
         n_rounds: int = 2,
         solver: str = "auto",
@@ -167,6 +170,7 @@ class FixedKernelMetric(KernelMetric):
         self.metric_ridge = metric_ridge
         self.prototypes = prototypes
         self.similarity = similarity
+        self.class_weight = class_weight
         self.input_metric = input_metric
         self.n_rounds = n_rounds
         self.solver = solver
@@ -221,6 +225,8 @@ class LearnedKernelMetric(KernelMetric):
     similarity : "class", array or sparse matrix of shape (n, n), or callable
         s_ij. "class": 1 within a class and 0 otherwise; for real targets a Gaussian of target distance. A callable gets y and
         returns the matrix. Must be symmetric with 0 <= s_ij <= s_ii.
+    class_weight : None, "balanced" or dict
+        How often the rows of each class count, beside ``sample_weight`` of `fit`; "balanced": all classes as much as one another.
     input_metric : None, "diagonal" or "full"
         Whether the kernel learns how to compare inputs: the learned metric is pulled back to the inputs, as a weight for each
         feature or as a whole Mahalanobis metric, and the fit is repeated with it. Only kernels with gradients can; "laplacian" and
@@ -318,6 +324,7 @@ class LearnedKernelMetric(KernelMetric):
         output_penalty: float | Literal["auto"] = "auto",
         prototypes: str | ArrayLike = "simplex",
         similarity: Any = "class",
+        class_weight: Literal["balanced"] | Mapping[Any, float] | None = None,
         input_metric: Literal["diagonal", "full"] | None = None,
         n_rounds: int = 2,
         solver: str = "auto",
@@ -337,6 +344,7 @@ class LearnedKernelMetric(KernelMetric):
         self.output_penalty = output_penalty
         self.prototypes = prototypes
         self.similarity = similarity
+        self.class_weight = class_weight
         self.input_metric = input_metric
         self.n_rounds = n_rounds
         self.solver = solver

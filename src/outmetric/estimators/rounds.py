@@ -17,7 +17,7 @@ import numpy as np
 from outmetric.estimators.base import bandwidth_of
 from outmetric.estimators.fitting import Fit, LandmarkProblem, OnIteration, Problem, fit_statistics
 from outmetric.estimators.settings import Settings
-from outmetric.estimators.streaming import RowsAtSource
+from outmetric.estimators.streaming import RowsAtSource, weights_by_label
 from outmetric.foundation import Array, storable
 from outmetric.kernels import MatrixKernel, ScalarKernel, Transformed
 from outmetric.rows import Jacobians, PullBack, pull_back
@@ -102,7 +102,7 @@ def fit_points(settings: Settings, problem: Problem | LandmarkProblem, fit: Call
     def refit(kernel: MatrixKernel) -> Fit:
         return fit(problem.with_kernel(kernel))
 
-    return _in_rounds(settings, fit(problem), refit, partial(pull_back, [problem.points]), problem.sample, y)
+    return _in_rounds(settings, fit(problem), refit, partial(pull_back, [(problem.points, problem.weights)]), problem.sample, y)
 
 
 def fit_rows(settings: Settings, seen: RowsAtSource, reason: str, on_iteration: OnIteration) -> Fit:
@@ -114,7 +114,8 @@ def fit_rows(settings: Settings, seen: RowsAtSource, reason: str, on_iteration: 
         following = landmarks.with_kernel(kernel)
         return fit_statistics(settings, following, rows.gather(following.features), reason, on_iteration)
 
-    return _in_rounds(settings, first, refit, rows.pull_back, landmarks.sample)
+    of_classes = weights_by_label(settings, seen.statistics)
+    return _in_rounds(settings, first, refit, partial(rows.pull_back, of_classes=of_classes), landmarks.sample)
 
 
 def _in_rounds(

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 import numpy as np
+import scipy.sparse
 
 from outmetric.estimators.checks import check_kernel_parameters, declared_kernel, is_sequence
 from outmetric.foundation import Array, check_integer, check_number, fits_in_memory, generator
 from outmetric.kernels import InputMetricKind, MatrixKernel
-from outmetric.problem import Model, Targets, class_targets
+from outmetric.problem import (
+    ClassSimilarity,
+    MatrixSimilarity,
+    Model,
+    Similarity,
+    Targets,
+    class_targets,
+    gaussian_similarity,
+    matrix_similarity,
+    real_targets,
+    target_rank,
+)
 from outmetric.rows import CANDIDATES, CHOICES, EXACT_SAMPLES, LANDMARKS
 from outmetric.solvers import SOLVERS, NystroemSolver
 
@@ -44,6 +57,7 @@ class Settings:
     similarity: Any
     regression_weight: float
     collocation_weight: float | str
+    class_weight: Any
     input_metric: str | None
     n_rounds: int
     solver: str
@@ -79,6 +93,33 @@ class Settings:
     def class_targets(self, labels: Array, n_samples: int | None = None) -> Targets:
         """The targets of these labels, or of the classes of ``n_samples`` labels."""
         return class_targets(labels, self.components(n_samples or len(labels)), self.prototypes)
+
+    def supervise(self, y: Array, labelled: bool, weights: Array | None = None) -> tuple[Targets, Similarity]:
+        """Targets and similarity of checked labels or real targets, and of the rows' weights."""
+        n_samples = len(y)
+        targets = self.class_targets(y) if labelled else real_targets(y, self.components(n_samples), weights)
+        spanned, m = target_rank(targets.values.T @ targets.values), targets.values.shape[1]
+        if self.n_components is not None and isinstance(self.prototypes, str) and spanned < m:
+            warnings.warn(
+                f"n_components={m}, but the targets span only {spanned} dimensions: the others stay zero.", UserWarning, stacklevel=5
+            )
+        if not isinstance(self.similarity, str):
+            given = self.similarity(y) if callable(self.similarity) else self.similarity
+            return targets, replace(matrix_similarity(given, n_samples), weights=weights)
+        if targets.labels is not None:
+            return targets, ClassSimilarity(targets.labels, weights)
+        if self.collocation_weight == 0:
+            return targets, MatrixSimilarity(scipy.sparse.eye_array(n_samples, format="csr"), weights)
+        return targets, gaussian_similarity(targets.values, weights)
+
+    def of_rows(self, rows: Array) -> Settings:
+        """For some of the rows: a similarity that is a matrix is that of these."""
+        if isinstance(self.similarity, str) or callable(self.similarity):
+            return self
+        matrix = self.similarity.tocsr() if scipy.sparse.issparse(self.similarity) else np.asarray(self.similarity)
+        if matrix.ndim != 2 or min(matrix.shape) <= rows[-1]:
+            return self  # an error will tell
+        return replace(self, similarity=matrix[rows][:, rows])
 
     def kernel_for(self, n_outputs: int) -> MatrixKernel:
         """The declared kernel, if it has, or can have, this many outputs."""
@@ -228,6 +269,7 @@ def settings_of(estimator: Any) -> Settings:
         similarity=similarity,
         regression_weight=estimator.regression_weight,
         collocation_weight=estimator.collocation_weight,
+        class_weight=estimator.class_weight,
         input_metric=estimator.input_metric,
         n_rounds=estimator.n_rounds,
         solver=estimator.solver,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -13,9 +14,9 @@ from outmetric.estimators.base import adopt_data_kind, check_new, check_training
 from outmetric.estimators.checks import check_supervision, check_targets
 from outmetric.estimators.fitting import MANY, LandmarkMap, landmark_features
 from outmetric.estimators.settings import Settings
-from outmetric.foundation import Array, n_points
+from outmetric.foundation import Array, check_sample_weight, class_weights, combined_weights, n_points
 from outmetric.kernels import Features
-from outmetric.rows import BlockStream, Chunks, Jacobians, PullBack, Statistics, pull_back
+from outmetric.rows import BlockStream, CheckedBlock, Chunks, Jacobians, PullBack, Statistics, pull_back, weighted_rows
 
 # What must not change between calls of `partial_fit`.
 LASTING = ("kernel", "bandwidth", "kernel_params", "n_landmarks", "landmarks")
@@ -37,8 +38,15 @@ class BlockCheck:
         """Without what the estimator has learned before."""
         return cls(clone(estimator), settings)
 
-    def __call__(self, X: Any, y: Any) -> tuple[Any, Array]:
-        """X and y of a block: labels of shape (n,) or real targets of shape (n, q)."""
+    def __call__(self, X: Any, y: Any, weights: Any = None) -> CheckedBlock:
+        """X, y and weights of a block: labels of shape (n,) or real targets of shape (n, q). Rows with weight 0 are left out."""
+        X, y = self._check(X, y)
+        if weights is None:
+            return X, y, None
+        weights = check_sample_weight(weights, n_points(X), some=False)
+        return present(X, y, weights)
+
+    def _check(self, X: Any, y: Any) -> tuple[Any, Array]:
         if not self.seen:
             return self._check_first(X, y)
         X = check_new(self.estimator, X)
@@ -82,8 +90,8 @@ class Rereadable(Protocol):
     def gather(self, features: Features) -> Statistics:
         """The statistics of all rows."""
 
-    def pull_back(self, jacobians: Jacobians, kind: str) -> PullBack:
-        """The learned metric pulled back, over all rows."""
+    def pull_back(self, jacobians: Jacobians, kind: str, of_classes: Mapping[Any, float] | None = None) -> PullBack:
+        """The learned metric pulled back, over all rows; ``of_classes``: further weights by label."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,8 +102,8 @@ class _StreamedRows:
     def gather(self, features: Features) -> Statistics:
         return Statistics.gather(features, self.stream, labelled=self.labelled)
 
-    def pull_back(self, jacobians: Jacobians, kind: str) -> PullBack:
-        return pull_back((X for X, _ in self.stream), jacobians, kind)
+    def pull_back(self, jacobians: Jacobians, kind: str, of_classes: Mapping[Any, float] | None = None) -> PullBack:
+        return pull_back((weighted_rows(block, of_classes) for block in self.stream), jacobians, kind)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,8 +115,8 @@ class _ChunkedRows:
     def gather(self, features: Features) -> Statistics:
         return self.chunks.gather(features, labelled=self.labelled, shift=self.shift)
 
-    def pull_back(self, jacobians: Jacobians, kind: str) -> PullBack:
-        return self.chunks.pull_back(jacobians, kind)
+    def pull_back(self, jacobians: Jacobians, kind: str, of_classes: Mapping[Any, float] | None = None) -> PullBack:
+        return self.chunks.pull_back(jacobians, kind, of_classes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,12 +155,12 @@ def read_stream(estimator: Any, settings: Settings, blocks: Any) -> RowsAtSource
     return RowsAtSource(check, found, rows.gather(found.features), rows)
 
 
-def read_chunks(estimator: Any, settings: Settings, X: Any, y: Any) -> RowsAtSource:
+def read_chunks(estimator: Any, settings: Settings, X: Any, y: Any, weights: Any = None) -> RowsAtSource:
     """All chunks of a Dask array or data frame."""
     settings.require_streamable()
     check = BlockCheck.of(estimator, settings)
-    chunks = Chunks(X, y, check)
-    _, first = check(*chunks.first())
+    chunks = Chunks(X, y, check, weights)
+    _, first, _ = check(*chunks.first()[:2])
     adopt_data_kind(estimator, check.estimator)
     settings = with_checked_landmarks(estimator, settings)
     rng = settings.generator()
@@ -162,22 +170,61 @@ def read_chunks(estimator: Any, settings: Settings, X: Any, y: Any) -> RowsAtSou
     return RowsAtSource(check, found, rows.gather(found.features), rows)
 
 
-def read_block(estimator: Any, settings: Settings, X: Any, y: Any, earlier: RowsSeen | None) -> RowsSeen:
+def read_block(estimator: Any, settings: Settings, X: Any, y: Any, weights: Any, earlier: RowsSeen | None) -> RowsSeen:
     """One more block; the first chooses the landmarks."""
     if earlier is not None:
         earlier.check.require_unchanged(estimator)
-        X, y = earlier.check(X, y)
+        block = earlier.check(X, y, weights)
+        if not n_points(block[0]):
+            return earlier
         before = earlier.statistics
-        more = Statistics.gather(before.features, [(X, y)], labelled=earlier.check.labelled, shift=before.shift)
+        more = Statistics.gather(before.features, [block], labelled=earlier.check.labelled, shift=before.shift)
         return RowsSeen(earlier.check, earlier.landmarks, before + more)
     check = BlockCheck.of(estimator, settings)
-    X, y = check(X, y)
+    X, y, weights = check(X, y, check_sample_weight(weights, n_points(X)))
     rng = settings.generator()
     rows = np.sort(rng.permutation(n_points(X))[: settings.candidate_count])
     adopt_data_kind(estimator, check.estimator)
     settings = with_checked_landmarks(estimator, settings)
     found = replace(_landmark_map(settings, X[rows], estimator, rng, many=check.labelled), sample=None)  # is not needed again
-    return RowsSeen(check, found, Statistics.gather(found.features, [(X, y)], labelled=check.labelled))
+    return RowsSeen(check, found, Statistics.gather(found.features, [(X, y, weights)], labelled=check.labelled))
+
+
+def present(X: Any, y: Array, weights: Array | None) -> CheckedBlock:
+    """The rows whose weight is not 0."""
+    if weights is None or (weights > 0).all():
+        return X, y, weights
+    rows = np.flatnonzero(weights)
+    return X[rows], y[rows], weights[rows]
+
+
+def weighted_rows_of(
+    settings: Settings, points: Any, y: Array, labelled: bool, takes: str, sample_weight: Any
+) -> tuple[Settings, CheckedBlock]:
+    """Settings, and all rows with the weights of their classes; rows with weight 0 are left out.
+
+    Those of a kernel matrix stay, without influence, since columns of other matrices will belong to them.
+    """
+    weights = check_sample_weight(sample_weight, n_points(points))
+    if settings.class_weight is not None and not labelled:
+        raise ValueError("class_weight belongs to classes, and y holds real targets; give sample_weight, or class_weight=None.")
+    absent = None if weights is None else weights == 0
+    if absent is not None and absent.any():
+        if takes == "kernel values":
+            y = y.copy()
+            y[absent] = y[~absent][0]
+        else:
+            settings = settings.of_rows(np.flatnonzero(~absent))
+            points, y, weights = present(points, y, weights)
+    return settings, (points, y, combined_weights(weights, settings.class_weight, y) if labelled else weights)
+
+
+def weights_by_label(settings: Settings, statistics: Statistics) -> dict[Any, float] | None:
+    """Those of the classes, if they have such."""
+    if statistics.classes is None:
+        return None
+    found = class_weights(settings.class_weight, statistics.classes, statistics.counts)
+    return None if found is None else dict(zip(statistics.classes.tolist(), found.tolist(), strict=True))
 
 
 def with_checked_landmarks(estimator: Any, settings: Settings) -> Settings:

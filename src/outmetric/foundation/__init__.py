@@ -45,6 +45,7 @@ from outmetric.foundation.storable import (
     usual_questions,
 )
 from outmetric.foundation.threads import in_threads, one_blas_thread
+from outmetric.foundation.weights import check_sample_weight, class_weights, combined_weights
 
 __all__ = [
     "EXPORTED",
@@ -67,7 +68,10 @@ __all__ = [
     "check_number",
     "check_psd",
     "check_same_features",
+    "check_sample_weight",
     "check_symmetric",
+    "class_weights",
+    "combined_weights",
     "described",
     "exportable",
     "exportable_votes",

@@ -396,11 +396,13 @@ class _Gaussians:
 
 
 def median_distance(X: Any, distances: collections.abc.Callable[[Any], Array], rng: np.random.Generator) -> float:
-    """The median distance over pairs of points that do not coincide."""
+    """The median distance over pairs of distinct points: how often a point occurs is a matter of weights."""
     if n_points(X) > MEDIAN_POINTS:
         X = X[rng.choice(n_points(X), MEDIAN_POINTS, replace=False)]
-    between = squareform(distances(X), checks=False)
-    distinct = between[between > 0]
+    between = distances(X)
+    first = ~np.tril(between == 0, -1).any(axis=1)
+    distinct = squareform(between if first.all() else between[np.ix_(first, first)], checks=False)
+    distinct = distinct[distinct > 0]
     if not len(distinct) or not np.isfinite(distinct).all():
         centred: Any = X if scipy.sparse.issparse(X) else X - midst(X)
         largest = float(abs(centred).max())

@@ -58,6 +58,10 @@ class GramOperator(ABC):
         rows, columns, outputs = self.shape
         return self.to_dense().reshape(rows, outputs, columns, outputs)[:, output, :, output]
 
+    def weighted(self, roots: Array) -> GramOperator:
+        """K(x_i, x_j) times roots[i] roots[j]: the operator of a sample that counts as often as the squares of the roots say."""
+        return Weighted(self, roots)
+
     def __add__(self, other: GramOperator) -> GramOperator:
         if self.shape != other.shape:
             raise ValueError(f"Gram operators of shapes {self.shape} and {other.shape} cannot be added.")
@@ -103,6 +107,9 @@ class Kronecker(GramOperator):
             return None
         return np.asarray(self.sample_gram * self.output_matrix[output, output])
 
+    def weighted(self, roots: Array) -> GramOperator:
+        return Kronecker(weighted_gram(self.sample_gram, roots), self.output_matrix)
+
     def __mul__(self, factor: float) -> GramOperator:
         return Kronecker(self.sample_gram, factor * self.output_matrix)
 
@@ -133,6 +140,9 @@ class BlockDiagonal(GramOperator):
     def output_block(self, output: int) -> Array | None:
         gram = self.sample_grams[output]
         return None if isinstance(gram, LinearOperator) else gram
+
+    def weighted(self, roots: Array) -> GramOperator:
+        return BlockDiagonal(tuple(weighted_gram(gram, roots) for gram in self.sample_grams))
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,6 +208,42 @@ class Scaled(GramOperator):
     def output_block(self, output: int) -> Array | None:
         block = self.operator.output_block(output)
         return None if block is None else self.factor * block
+
+
+@dataclass(frozen=True, eq=False)
+class Weighted(GramOperator):
+    """An operator between roots of weights, (samples,)."""
+
+    operator: GramOperator
+    roots: Array
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return self.operator.shape
+
+    def apply(self, coefficients: Array) -> Array:
+        return np.asarray(self.roots[:, None] * self.operator.apply(self.roots[:, None] * coefficients))
+
+    def to_dense(self) -> Array:
+        return np.asarray(weighted_gram(self.operator.to_dense(), np.repeat(self.roots, self.shape[2])))
+
+    def output_block(self, output: int) -> Array | None:
+        block = self.operator.output_block(output)
+        return None if block is None else np.asarray(weighted_gram(block, self.roots))
+
+
+def weighted_gram(gram: SampleGram, roots: Array) -> SampleGram:
+    """roots[i] gram[i, j] roots[j]."""
+    if isinstance(gram, LinearOperator):
+
+        def multiply(other: Array) -> Array:
+            scales = roots.reshape(-1, *[1] * (other.ndim - 1))
+            return np.asarray(scales * (gram @ (scales * other)))
+
+        return LinearOperator(shape=gram.shape, matvec=multiply, matmat=multiply, dtype=gram.dtype)
+    weighted = gram * roots.astype(gram.dtype)
+    weighted *= roots.astype(gram.dtype)[:, None]
+    return weighted
 
 
 def row_blocks(rows: Callable[[slice], Array], shape: tuple[int, int], block_rows: int) -> LinearOperator:

@@ -3,6 +3,11 @@
 Delta = diag(S 1) - S is the Laplacian of S. The functionals sum over all ordered pairs,
 sum_ij s_ij |f_i - f_j|^2 = 2 tr(F' Delta F), hence the factor 2. The solvers see S only through P, and P only through a factor R
 with P = R R'. For class similarity both P and R are applied in closed form, in time linear in the number of samples.
+
+Weights w_i >= 0 of the samples mean repetition: lambda w_i in the place of lambda, and s_ij w_i w_j in that of s_ij. With U = W^(1/2),
+F -> U F, Y -> U Y, K -> U K U and C -> U^-1 C make of this the problem without weights again, but for Delta, which becomes
+U^-1 Delta_w U^-1 = diag(S w) - U S U. So weights are known to similarities, which make Delta, and to those who scale data on the way
+in and coefficients on the way out; solvers and certificates know nothing of them.
 """
 
 from __future__ import annotations
@@ -66,7 +71,7 @@ class Similarity(ABC):
     @property
     @abstractmethod
     def mean_degree(self) -> float:
-        """The mean over samples of their total similarity to the other samples."""
+        """The mean over samples, repeated as their weights say, of their total similarity to the other samples."""
 
     @abstractmethod
     def couple(self, regression_weight: float, collocation_weight: float) -> Coupling:
@@ -75,43 +80,53 @@ class Similarity(ABC):
 
 @dataclass(frozen=True, eq=False)
 class ClassSimilarity(Similarity):
-    """s_ij = 1 if samples i and j have the same class, else 0; never formed."""
+    """s_ij = 1 if samples i and j have the same class, else 0; never formed. ``weights`` of the samples are 1 unless given."""
 
     labels: Array
+    weights: Array | None = None
     held_arrays = 0
 
     @property
     def mean_degree(self) -> float:
-        return float(np.mean(np.bincount(self.labels)[self.labels] - 1))
+        sizes = np.bincount(self.labels, self.weights)
+        return float(np.average((sizes - 1)[self.labels], weights=self.weights))
 
     def couple(self, regression_weight: float, collocation_weight: float) -> Coupling:
-        return ClassCoupling(self.labels, regression_weight, collocation_weight)
+        roots = None if self.weights is None else np.sqrt(self.weights)
+        return ClassCoupling(self.labels, regression_weight, collocation_weight, roots)
 
 
 @dataclass(frozen=True, eq=False)
 class ClassCoupling(Coupling):
-    """Within class k, P has the eigenvalue lambda on constants and lambda + 2 gamma n_k on what sums to zero.
+    """Within class k, of weight n_k, P has the eigenvalue lambda on u, the roots of the weights, and lambda + 2 gamma n_k on what is
+    orthogonal to it. Without weights u is constant: lambda belongs to the class mean.
 
-    So every power of P is "scale the class means, scale the deviations from them": R = P^(1/2), which is symmetric.
+    So every power of P is "scale the part along u, scale the deviations from it": R = P^(1/2), which is symmetric.
     """
 
     labels: Array
     regression_weight: float
     collocation_weight: float
+    roots: Array | None = None
 
     @cached_property
     def _sizes(self) -> Array:
-        return np.bincount(self.labels)
+        return np.bincount(self.labels, None if self.roots is None else self.roots**2)
 
     @cached_property
     def _averages(self) -> Any:
-        """The sparse (classes, n) matrix that takes class means."""
+        """The sparse (classes, n) matrix that takes class means: u'F / n_k."""
         samples = np.arange(len(self.labels))
-        weights = 1 / self._sizes[self.labels]
+        weights = (1 if self.roots is None else self.roots) / self._sizes[self.labels]
         return scipy.sparse.csr_array((weights, (self.labels, samples)), shape=(len(self._sizes), len(samples)))
 
+    def _spread(self, means: Array, rows: slice = slice(None)) -> Array:
+        """Class means given to the samples of the classes: u_i mean_k."""
+        spread = means[self.labels[rows]]
+        return np.asarray(spread if self.roots is None else self.roots[rows, None] * spread)
+
     def laplacian(self, outputs: Array) -> Array:
-        centred = outputs - (self._averages @ outputs)[self.labels]
+        centred = outputs - self._spread(self._averages @ outputs)
         return np.asarray(self._sizes[self.labels, None] * centred)
 
     def factor(self, outputs: Array, *, transpose: bool = False) -> Array:
@@ -124,7 +139,7 @@ class ClassCoupling(Coupling):
         means = self._averages @ outputs
         deviation_scale, mean_scale = self._scales(exponent)
         scaled_means = (mean_scale - deviation_scale)[:, None] * means
-        return np.asarray(deviation_scale[self.labels, None] * outputs + scaled_means[self.labels])
+        return np.asarray(deviation_scale[self.labels, None] * outputs + self._spread(scaled_means))
 
     def _scales(self, exponent: float) -> tuple[Array, float]:
         deviations = self.regression_weight + 2 * self.collocation_weight * self._sizes
@@ -140,9 +155,9 @@ class ClassCoupling(Coupling):
         # In row blocks, so that the peak is the result and the input, not a third (n, n) array.
         for start in range(0, len(gram), 256):
             part = slice(start, start + 256)
-            result[part] += row_means[self.labels[part]]
+            result[part] += self._spread(row_means, part)
             result[part] *= deviation_scale[self.labels]
-            result[part] += column_means[part][:, self.labels]
+            result[part] += self._spread(column_means[part].T).T
         return np.asarray(result)
 
 
@@ -151,44 +166,67 @@ class MatrixSimilarity(Similarity):
     """A similarity given as a dense or sparse (n, n) matrix; build it with `matrix_similarity`, which checks it."""
 
     matrix: Any
+    weights: Array | None = None
     held_arrays = 3
 
     @property
+    def degrees(self) -> Array:
+        """S w: the total similarity of each sample to all, itself included."""
+        if self.weights is None:
+            return np.asarray(self.matrix.sum(axis=1)).ravel()
+        return np.asarray(self.matrix @ self.weights)
+
+    @property
     def mean_degree(self) -> float:
-        return float((self.matrix.sum() - self.matrix.diagonal().sum()) / self.matrix.shape[0])
+        return float(np.average(self.degrees - self.matrix.diagonal(), weights=self.weights))
+
+    @property
+    def repeated(self) -> Any:
+        """s_ij w_i w_j."""
+        return self.matrix if self.weights is None else _scaled(self.matrix, self.weights)
 
     def couple(self, regression_weight: float, collocation_weight: float) -> Coupling:
         if collocation_weight == 0:
             # S has no influence: P = lambda I, which the closed form of one class gives at no cost.
             return ClassCoupling(np.zeros(self.matrix.shape[0], dtype=np.intp), regression_weight, 0.0)
-        return MatrixCoupling(self.matrix, regression_weight, collocation_weight)
+        matrix = self.matrix if self.weights is None else _scaled(self.matrix, np.sqrt(self.weights))
+        return MatrixCoupling(matrix, self.degrees, regression_weight, collocation_weight)
+
+
+def _scaled(matrix: Any, scales: Array) -> Any:
+    """Row i and column i times scales[i]."""
+    if scipy.sparse.issparse(matrix):
+        diagonal = scipy.sparse.diags_array(scales)
+        return (diagonal @ matrix @ diagonal).tocsr()
+    scaled = matrix * scales
+    scaled *= scales[:, None]
+    return scaled
 
 
 @dataclass(frozen=True, eq=False)
 class MatrixCoupling(Coupling):
-    """The coupling of an arbitrary similarity; R is the Cholesky factor of P, which is positive definite since S >= 0."""
+    """The coupling of an arbitrary similarity, Delta = diag(degrees) - matrix; R is the Cholesky factor of P, which is positive
+    definite since S >= 0.
+    """
 
     matrix: Any
+    degrees: Array
     regression_weight: float
     collocation_weight: float
 
     @cached_property
-    def _degrees(self) -> Array:
-        return np.asarray(self.matrix.sum(axis=1)).ravel()
-
-    @cached_property
     def _cholesky(self) -> Array:
         require_memory(
-            2 * 8.0 * len(self._degrees) ** 2,
-            f"Factorising the similarity of {len(self._degrees)} samples",
+            2 * 8.0 * len(self.degrees) ** 2,
+            f"Factorising the similarity of {len(self.degrees)} samples",
             "use similarity='class', which needs no matrix, or fewer samples.",
         )
         coupling = -2 * self.collocation_weight * to_array(self.matrix)
-        coupling[np.diag_indices_from(coupling)] += 2 * self.collocation_weight * self._degrees + self.regression_weight
+        coupling[np.diag_indices_from(coupling)] += 2 * self.collocation_weight * self.degrees + self.regression_weight
         return np.asfortranarray(scipy.linalg.cholesky(coupling, lower=True, overwrite_a=True))
 
     def laplacian(self, outputs: Array) -> Array:
-        return np.asarray(self._degrees[:, None] * outputs - self.matrix @ outputs)
+        return np.asarray(self.degrees[:, None] * outputs - self.matrix @ outputs)
 
     def factor(self, outputs: Array, *, transpose: bool = False) -> Array:
         return np.asarray((self._cholesky.T if transpose else self._cholesky) @ outputs)
@@ -232,10 +270,10 @@ def matrix_similarity(matrix: Any, n_samples: int) -> MatrixSimilarity:
     return MatrixSimilarity(matrix)
 
 
-def gaussian_similarity(targets: Array) -> MatrixSimilarity:
+def gaussian_similarity(targets: Array, weights: Array | None = None) -> MatrixSimilarity:
     """exp(-|y_i - y_j|^2 / (2 h^2)) for real targets, with Scott's width h = spread * n^(-1 / (columns + 4)).
 
-    The spread is the root mean square of the columns' standard deviations.
+    The spread is the root mean square of the columns' standard deviations; n is the number of samples, or the sum of their weights.
     """
     n_samples, columns = targets.shape
     require_memory(
@@ -243,7 +281,9 @@ def gaussian_similarity(targets: Array) -> MatrixSimilarity:
         f"The similarity of {n_samples} real targets",
         "set collocation_weight=0, which needs none, give a sparse similarity, or use fewer samples.",
     )
-    width = np.sqrt(targets.var(axis=0).mean()) * n_samples ** (-1 / (columns + 4))
+    variances = np.average((targets - np.average(targets, axis=0, weights=weights)) ** 2, axis=0, weights=weights)
+    count = n_samples if weights is None else weights.sum()
+    width = np.sqrt(variances.mean()) * count ** (-1 / (columns + 4))
     squares = cdist(targets, targets, "sqeuclidean")
     squares /= -2 * width**2
-    return MatrixSimilarity(np.exp(squares, out=squares))
+    return MatrixSimilarity(np.exp(squares, out=squares), weights)

@@ -64,7 +64,7 @@ class ClassSummary:
     def make(cls, moments: Array, features: Features) -> ClassSummary:
         """From the moment matrix of each class."""
         width = features.width
-        counts = np.rint(moments[:, width, width])
+        counts = moments[:, width, width]
         sums = moments[:, :width, width]
         gram = moments.sum(axis=0)[:width, :width]
         laplacian = np.tensordot(counts, moments, 1)[:width, :width] - sums.T @ sums

@@ -48,25 +48,26 @@ def class_targets(y: Array, n_components: int | None = None, prototypes: str | A
     return Targets(points[labels], np.zeros(points.shape[1]), None, classes, labels, points)
 
 
-def real_targets(y: Array, n_components: int | None = None) -> Targets:
+def real_targets(y: Array, n_components: int | None = None, weights: Array | None = None) -> Targets:
     """Real targets, centred, and in units of their standard deviations if there are several; reduced to their leading principal
-    coordinates, or padded by zeros, to ``n_components`` columns.
+    coordinates, or padded by zeros, to ``n_components`` columns. ``weights`` say how often each counts.
     """
     values = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
     check_finite(values, "y")
     if np.abs(values).max(initial=0.0) > LARGEST_TARGET:
         raise ValueError(f"y reaches {np.abs(values).max():.3g}, whose squares overflow; rescale it.")
-    mean = values.mean(axis=0)
+    mean = np.average(values, axis=0, weights=weights)
     centred = values - mean
     if not centred.any():
         raise ValueError("y is constant: there are no distances to learn. Provide targets that vary.")
-    scales = target_scales(np.sum(centred**2, axis=0), len(centred))
+    counted = centred if weights is None else weights[:, None] * centred
+    scales = target_scales(np.sum(counted * centred, axis=0), len(centred) if weights is None else weights.sum())
+    turn = target_components((counted / scales).T @ (centred / scales), n_components)
     centred /= scales
-    turn = target_components(centred.T @ centred, n_components)
     return Targets(centred @ turn, (mean / scales) @ turn, scales)
 
 
-def target_scales(squares: Array, n_samples: int) -> Array:
+def target_scales(squares: Array, n_samples: float) -> Array:
     """What several targets are divided by, so that none decides because of its unit; ``squares`` are the sums of each."""
     if len(squares) == 1:
         return np.ones(1)  # its unit changes nothing

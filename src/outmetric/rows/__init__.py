@@ -1,10 +1,10 @@
 """Many rows: landmarks among them, sums over blocks of them, streams, and Dask."""
 
-from outmetric.rows.chunks import Chunks, dask_client, is_dask, transform_lazily
+from outmetric.rows.chunks import Chunks, dask_client, is_dask, transform_lazily, weighted_rows
 from outmetric.rows.landmarks import CANDIDATES, CHOICES, EXACT_MEMBERS, EXACT_SAMPLES, EXACT_SEARCHED, LANDMARKS, choose
 from outmetric.rows.moments import blocks_of, gather, similarity_laplacian
 from outmetric.rows.pullback import Jacobians, PullBack, pull_back
-from outmetric.rows.statistics import Statistics
+from outmetric.rows.statistics import CheckedBlock, Statistics
 from outmetric.rows.streams import BlockStream
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "EXACT_SEARCHED",
     "LANDMARKS",
     "BlockStream",
+    "CheckedBlock",
     "Chunks",
     "Jacobians",
     "PullBack",
@@ -27,4 +28,5 @@ __all__ = [
     "pull_back",
     "similarity_laplacian",
     "transform_lazily",
+    "weighted_rows",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from functools import partial
@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_array
 
-from outmetric.foundation import Array, one_blas_thread
+from outmetric.foundation import Array, n_points, one_blas_thread
 from outmetric.kernels import Features
 from outmetric.rows.pullback import Jacobians, PullBack, pull_back
-from outmetric.rows.statistics import Statistics
+from outmetric.rows.statistics import CheckedBlock, Statistics
 
 # So many sums of chunks are added at once: a worker holds no more of them.
 FAN_IN = 8
@@ -60,23 +60,27 @@ class Chunks:
     ----------
     X : Dask array of shape (n, d), or Dask data frame
     y : Dask array or series, or anything NumPy takes, of length n
-    check : function of (X, y) for one chunk
+    check : function of (X, y, weights) for one chunk
         Must be picklable; returns them checked.
+    weights : as y, optional
     """
 
-    def __init__(self, X: Any, y: Any, check: Callable[[Any, Any], tuple[Any, Array]]) -> None:
+    def __init__(self, X: Any, y: Any, check: Callable[..., CheckedBlock], weights: Any = None) -> None:
         self.parts, self.lengths = _parts(X)
         self.n = sum(self.lengths)
+        if y is None:
+            raise ValueError("fit requires y to be passed, but the target y is None: give class labels or real targets.")
         self.targets = _split(y, self.lengths)
+        self.weights = [None] * len(self.lengths) if weights is None else _split(weights, self.lengths)
         self.check = check
 
-    def first(self) -> tuple[Any, Any]:
-        """The first chunk that has rows."""
+    def first(self) -> tuple[Any, Any, Any]:
+        """The first chunk that has rows: X, y, weights or None."""
         index = next((index for index, length in enumerate(self.lengths) if length), None)
         if index is None:
             raise ValueError("Found array with 0 sample(s); at least one row is needed.")
-        found = compute(self.parts[index], self.targets[index])
-        return found[0], found[1]
+        X, y, weights = compute(self.parts[index], self.targets[index], self.weights[index])
+        return X, y, weights
 
     def sample(self, count: int, rng: np.random.Generator) -> Array:
         """At most ``count`` rows of X, checked."""
@@ -96,26 +100,29 @@ class Chunks:
         assert isinstance(statistics, Statistics)
         return statistics
 
-    def pull_back(self, jacobians: Jacobians, kind: str) -> PullBack:
-        """The learned metric pulled back, over all rows."""
-        pulled = self._total(_pulled_back, jacobians, kind)
+    def pull_back(self, jacobians: Jacobians, kind: str, of_classes: Mapping[Any, float] | None = None) -> PullBack:
+        """The learned metric pulled back, over all rows; ``of_classes``: further weights by label."""
+        pulled = self._total(_pulled_back, jacobians, kind, of_classes)
         assert isinstance(pulled, PullBack)
         return pulled
 
     def _total(self, function: Callable[..., Any], shared: Any, *settings: Any) -> Any:
-        """The sum over chunks of function((X, y), shared, *settings), along a tree."""
+        """The sum over chunks of function((X, y, weights), shared, *settings), along a tree."""
         import dask
 
         shared = dask.delayed(shared)
         one, add = dask.delayed(_of_chunk), dask.delayed(_add)
         found: list[Any] = [
-            one(function, self.check, part, target, shared, *settings)
-            for part, target, length in zip(self.parts, self.targets, self.lengths, strict=True)
+            one(function, self.check, part, target, weights, shared, *settings)
+            for part, target, weights, length in zip(self.parts, self.targets, self.weights, self.lengths, strict=True)
             if length
         ]
         while len(found) > 1:
             found = [add(found[start : start + FAN_IN]) for start in range(0, len(found), FAN_IN)]
-        return compute(found[0])[0]
+        total = compute(found[0])[0]
+        if total is None:
+            raise ValueError("there are no rows: all weights are zero.")
+        return total
 
 
 def transform_lazily(function: Callable[[Any], Array], X: Any, n_columns: int) -> Any:
@@ -162,9 +169,7 @@ def _lengths(parts: Sequence[Any]) -> list[int]:
 
 
 def _split(y: Any, lengths: list[int]) -> list[Any]:
-    """The targets of each chunk of X."""
-    if y is None:
-        raise ValueError("fit requires y to be passed, but the target y is None: give class labels or real targets.")
+    """What belongs to each chunk of X."""
     if is_dask(y):
         if hasattr(y, "to_dask_array"):
             parts = list(y.to_delayed())
@@ -187,20 +192,31 @@ def _take(part: Any, rows: Array) -> Array:
     return np.asarray(part)[rows]
 
 
-def _of_chunk(function: Callable[..., Any], check: Callable[[Any, Any], Any], X: Any, y: Any, *settings: Any) -> Any:
-    return function(check(X, y), *settings)
+def _of_chunk(function: Callable[..., Any], check: Callable[..., CheckedBlock], X: Any, y: Any, weights: Any, *settings: Any) -> Any:
+    """None if all its weights are zero."""
+    block = check(X, y, weights)
+    return function(block, *settings) if n_points(block[0]) else None
 
 
-def _statistics(block: tuple[Any, Array], features: Features, labelled: bool, shift: Array | None) -> Statistics:
+def _statistics(block: CheckedBlock, features: Features, labelled: bool, shift: Array | None) -> Statistics:
     return Statistics.gather(features, [block], labelled=labelled, shift=shift)
 
 
-def _pulled_back(block: tuple[Any, Array], jacobians: Jacobians, kind: str) -> PullBack:
-    return pull_back([block[0]], jacobians, kind)
+def _pulled_back(block: CheckedBlock, jacobians: Jacobians, kind: str, of_classes: Mapping[Any, float] | None) -> PullBack:
+    return pull_back([weighted_rows(block, of_classes)], jacobians, kind)
+
+
+def weighted_rows(block: CheckedBlock, of_classes: Mapping[Any, float] | None) -> tuple[Any, Array | None]:
+    """Rows and their weights, with those of their classes if there are such."""
+    X, y, weights = block
+    if of_classes is None:
+        return X, weights
+    own = np.array([of_classes[label] for label in y.tolist()])
+    return X, own if weights is None else own * weights
 
 
 def _add(parts: Sequence[Any]) -> Any:
-    total = parts[0]
-    for other in parts[1:]:
-        total = total + other
+    total = None
+    for part in parts:
+        total = part if total is None else total if part is None else total + part
     return total

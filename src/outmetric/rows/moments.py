@@ -2,6 +2,7 @@
 
 A cell is a class, or a class within a fold. For each, the pass gathers the sum over its rows of v v', where v = (phi(x), 1, extra
 columns): so a moment matrix holds the Gram matrix of the features, their sum, the number of rows, and products with real targets.
+A row with a weight counts as often as it says.
 
 Rows come in blocks. They are collected cell by cell until there are enough for a fast product, evaluated in threads, and added in
 double precision in the order of the blocks: the result does not depend on the number of threads, and on the blocks only in its
@@ -23,8 +24,8 @@ from outmetric.kernels import Features
 # Bytes of one evaluated block, and of all rows that wait for more of their cell.
 BLOCK_BYTES = 2**25
 WAITING_BYTES = 2**28
-# (rows of X, cell of each, extra columns or None)
-Block = tuple[Any, Array, Array | None]
+# (rows of X, cell of each, extra columns or None, weight of each row or None)
+Block = tuple[Any, Array, Array | None, Array | None]
 
 
 def gather(features: Features, blocks: Iterable[Block], n_extra: int = 0) -> dict[int, Array]:
@@ -44,16 +45,20 @@ def gather(features: Features, blocks: Iterable[Block], n_extra: int = 0) -> dic
     return cells
 
 
-def _product(features: Features, X: Any, extra: Array | None) -> Array:
+def _product(features: Features, X: Any, extra: Array | None, weights: Array | None) -> Array:
     columns = features.evaluate(X)
     if extra is not None:
         columns.append(extra.astype(features.dtype))
     block = columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1)
+    ones = np.ones(len(block), dtype=features.dtype)
+    if weights is not None:
+        ones = np.sqrt(weights).astype(features.dtype)
+        block = block * ones[:, None]
     constant = features.width
     others = np.delete(np.arange(block.shape[1] + 1), constant)
     product = np.empty((len(others) + 1,) * 2, dtype=features.dtype)
-    product[constant, constant] = len(block)
-    product[constant, others] = product[others, constant] = np.ones(len(block), dtype=features.dtype) @ block
+    product[constant, constant] = len(block) if weights is None else weights.sum()
+    product[constant, others] = product[others, constant] = ones @ block
     inner = block.T @ block
     if len(columns) == 1:
         product[:constant, :constant] = inner
@@ -64,20 +69,23 @@ def _product(features: Features, X: Any, extra: Array | None) -> Array:
     return product
 
 
-def collect(blocks: Iterable[Block], row_size: int) -> Iterator[tuple[int, Any, Array | None]]:
+def collect(blocks: Iterable[Block], row_size: int) -> Iterator[tuple[int, Any, Array | None, Array | None]]:
     """Rows of one cell at a time, as many as make a fast product, in an order that depends on the blocks only.
 
     ``row_size`` is the number of bytes that a row takes when it is evaluated.
     """
-    waiting: dict[int, list[tuple[Any, Array | None]]] = {}
+    waiting: dict[int, list[tuple[Any, Array | None, Array | None]]] = {}
 
-    def flush(cell: int) -> tuple[int, Any, Array | None]:
+    def flush(cell: int) -> tuple[int, Any, Array | None, Array | None]:
         parts = waiting.pop(cell)
-        extras = [extra for _, extra in parts if extra is not None]
-        return cell, stack([X for X, _ in parts]), np.concatenate(extras) if extras else None
+        extras = [extra for _, extra, _ in parts if extra is not None]
+        weights = None
+        if any(own is not None for _, _, own in parts):  # blocks whose weights are all 1 have none
+            weights = np.concatenate([np.ones(n_points(X)) if own is None else own for X, _, own in parts])
+        return cell, stack([X for X, _, _ in parts]), np.concatenate(extras) if extras else None, weights
 
     seen: set[int] = set()
-    for X, codes, extra in blocks:
+    for X, codes, extra, weights in blocks:
         n = n_points(X)
         present = np.unique(codes).tolist()
         seen.update(present)
@@ -89,17 +97,21 @@ def collect(blocks: Iterable[Block], row_size: int) -> Iterator[tuple[int, Any, 
             for begin in range(start, end, enough):
                 rows = order[begin : min(end, begin + enough)]
                 parts = waiting.setdefault(cell, [])
-                parts.append((X if len(rows) == n else X[rows], None if extra is None else extra[rows]))
-                if sum(n_points(part) for part, _ in parts) >= enough:
+                own = (None if column is None else column[rows] for column in (extra, weights))
+                parts.append((X if len(rows) == n else X[rows], *own))
+                if sum(n_points(part) for part, _, _ in parts) >= enough:
                     yield flush(cell)
     for cell in sorted(waiting):
         yield flush(cell)
 
 
-def blocks_of(X: Any, codes: Array, extra: Array | None = None, rows: int = 2**16) -> Iterator[Block]:
+def blocks_of(
+    X: Any, codes: Array, extra: Array | None = None, weights: Array | None = None, rows: int = 2**16
+) -> Iterator[Block]:
     """Consecutive rows of data that can be indexed."""
     for part in gen_batches(n_points(X), rows):
-        yield X[part], codes[part], None if extra is None else extra[part]
+        own = (None if column is None else column[part] for column in (extra, weights))
+        yield X[part], codes[part], *own
 
 
 def similarity_laplacian(features: Features, X: Any, similarity: Any, rows: int = 4096) -> Array:

@@ -45,7 +45,7 @@ class Jacobians:
 
 
 class PullBack:
-    """Sums over rows of J'J, or its diagonal, and of the features' first two moments; two of them may be added.
+    """Sums over rows, with their weights, of J'J, or its diagonal, and of the features' first two moments; two may be added.
 
     Parameters
     ----------
@@ -56,26 +56,32 @@ class PullBack:
     def __init__(self, kind: str, n_features: int) -> None:
         self.kind = kind
         self.count = 0
+        self.weight = 0.0
         self.squares = np.zeros(n_features if kind == "diagonal" else (n_features, n_features))
         self.sums = np.zeros((2, n_features))
 
-    def add_rows(self, jacobians: Jacobians, X: Any) -> PullBack:
+    def add_rows(self, jacobians: Jacobians, X: Any, weights: Array | None = None) -> PullBack:
         """Add a block of rows to the sums; itself."""
         found = jacobians(X)
         n, m, d = found.shape
+        dense = to_array(X).astype(np.float64, copy=False)
+        ones = np.ones(n) if weights is None else weights
+        if weights is not None:
+            found = np.sqrt(weights)[:, None, None] * found
         if self.kind == "diagonal":
             self.squares += np.einsum("imf,imf->f", found, found, optimize=True)
         else:
             stacked = found.reshape(n * m, d)
             self.squares += stacked.T @ stacked
-        dense = to_array(X).astype(np.float64, copy=False)
-        self.sums += np.stack([dense.sum(axis=0), np.sum(dense**2, axis=0)])
+        self.sums += np.stack([ones @ dense, ones @ dense**2])
         self.count += n
+        self.weight += float(ones.sum())
         return self
 
     def __add__(self, other: PullBack) -> PullBack:
         total = PullBack(self.kind, self.sums.shape[1])
         total.count = self.count + other.count
+        total.weight = self.weight + other.weight
         total.squares = self.squares + other.squares
         total.sums = self.sums + other.sums
         return total
@@ -83,27 +89,28 @@ class PullBack:
     @property
     def metric(self) -> Array:
         """G, or its diagonal."""
-        return np.asarray(self.squares / self.count)
+        return np.asarray(self.squares / self.weight)
 
     @property
     def variances(self) -> Array:
         """Of the features."""
-        means, squares = self.sums / self.count
+        means, squares = self.sums / self.weight
         return np.asarray((squares - means**2).clip(min=0))
 
 
-def pull_back(blocks: Iterable[Any], jacobians: Jacobians, kind: str) -> PullBack:
-    """Of blocks of rows, in parts that fit in little memory; the result does not depend on the number of threads."""
+def pull_back(blocks: Iterable[tuple[Any, Array | None]], jacobians: Jacobians, kind: str) -> PullBack:
+    """Of blocks of rows and their weights, in parts that fit in little memory; it does not depend on the number of threads."""
     total: PullBack | None = None
-    for found in in_threads(lambda X: PullBack(kind, X.shape[1]).add_rows(jacobians, X), _parts(blocks, jacobians)):
+    for found in in_threads(lambda part: PullBack(kind, part[0].shape[1]).add_rows(jacobians, *part), _parts(blocks, jacobians)):
         total = found if total is None else total + found
     if total is None:
         raise ValueError("there are no rows.")
     return total
 
 
-def _parts(blocks: Iterable[Any], jacobians: Jacobians) -> Iterable[Any]:
-    for X in blocks:
+def _parts(blocks: Iterable[tuple[Any, Array | None]], jacobians: Jacobians) -> Iterable[tuple[Any, Array | None]]:
+    for X, weights in blocks:
         rows = jacobians.rows_at_once(X.shape[1])
         for start in range(0, n_points(X), rows):
-            yield X[start : start + rows]
+            part = slice(start, start + rows)
+            yield X[part], None if weights is None else weights[part]

@@ -7,28 +7,34 @@ from typing import Any
 
 import numpy as np
 
-from outmetric.foundation import Array, n_points, stack
+from outmetric.foundation import n_points, stack
+from outmetric.rows.statistics import CheckedBlock
 
 
 class BlockStream:
-    """Blocks (X, y) of a one-way iterator, or of a function that returns a fresh one; ``check`` is applied to each.
+    """Blocks (X, y) or (X, y, weights) of a one-way iterator, or of a function that returns a fresh one; ``check`` is applied to
+    each, and returns (X, y, weights or None).
 
     Landmarks are drawn from all rows if the blocks can be read twice, otherwise from the first ones.
     """
 
-    def __init__(self, blocks: Any, check: Callable[[Any, Any], tuple[Any, Array]]) -> None:
+    def __init__(self, blocks: Any, check: Callable[..., CheckedBlock]) -> None:
         self.restarts = callable(blocks)
         self.source = blocks if self.restarts else iter(blocks)
         self.check = check
-        self.head: list[tuple[Any, Array]] = []
+        self.head: list[CheckedBlock] = []
 
-    def _read(self) -> Iterator[tuple[Any, Array]]:
+    def _read(self) -> Iterator[CheckedBlock]:
         for block in self.source() if self.restarts else self.source:
-            if not isinstance(block, tuple) or len(block) != 2:
-                raise ValueError(f"a stream must give pairs (X, y) of blocks of rows; a {type(block).__name__} came.")
+            if not isinstance(block, tuple) or len(block) not in (2, 3):
+                raise ValueError(
+                    f"a stream must give pairs (X, y) of blocks of rows, or (X, y, sample_weight); a {type(block).__name__} came."
+                )
             if n_points(block[0]) == 0:
                 continue
-            yield self.check(*block)
+            checked = self.check(*block)
+            if n_points(checked[0]):
+                yield checked
 
     def begin(self) -> None:
         """Check the first block, which decides what the others must be like."""
@@ -41,15 +47,15 @@ class BlockStream:
     def sample(self, count: int, rng: np.random.Generator) -> Any:
         """At most ``count`` rows of X."""
         if self.restarts:
-            return _reservoir((X for X, _ in self._read()), count, rng)
-        rows = sum(n_points(X) for X, _ in self.head)
+            return _reservoir((X for X, _, _ in self._read()), count, rng)
+        rows = sum(n_points(X) for X, _, _ in self.head)
         while rows < count and (block := next(self._read(), None)) is not None:
             self.head.append(block)
             rows += n_points(block[0])
-        X = stack([X for X, _ in self.head])
+        X = stack([X for X, _, _ in self.head])
         return X if rows <= count else X[np.sort(rng.choice(rows, count, replace=False))]
 
-    def __iter__(self) -> Iterator[tuple[Any, Array]]:
+    def __iter__(self) -> Iterator[CheckedBlock]:
         head, self.head = self.head, []
         yield from head
         yield from self._read()

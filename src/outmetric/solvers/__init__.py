@@ -2,13 +2,14 @@
 
 from outmetric.solvers.alternation import Record, Trained, alternate, zero_map
 from outmetric.solvers.batch import Decomposition, FeatureDecomposition, Maps
-from outmetric.solvers.choice import SOLVERS, SPECTRAL_SAMPLES, choose_solver
+from outmetric.solvers.choice import SMALL_SAMPLES, SOLVERS, SPECTRAL_SAMPLES, choose_solver, evaluates_lazily
 from outmetric.solvers.conjugate_gradients import ConjugateGradient
 from outmetric.solvers.direct import CholeskySolver, TridiagonalSolver
 from outmetric.solvers.nystroem import DenseNystroem, NystroemSolver, SpectralNystroem
 from outmetric.solvers.solution import IllConditionedError, Solution, Solver, Status
 
 __all__ = [
+    "SMALL_SAMPLES",
     "SOLVERS",
     "SPECTRAL_SAMPLES",
     "CholeskySolver",
@@ -28,5 +29,6 @@ __all__ = [
     "TridiagonalSolver",
     "alternate",
     "choose_solver",
+    "evaluates_lazily",
     "zero_map",
 ]

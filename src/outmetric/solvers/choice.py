@@ -1,10 +1,11 @@
-"""Which solver suits a Gram operator."""
+"""Which solver suits a Gram operator, and whether its matrices are held."""
 
 from __future__ import annotations
 
 from scipy.sparse.linalg import LinearOperator
 
-from outmetric.kernels import GramOperator
+from outmetric.foundation import fits_in_memory, require_memory
+from outmetric.kernels import GramOperator, MatrixKernel
 from outmetric.solvers.conjugate_gradients import ConjugateGradient
 from outmetric.solvers.direct import CholeskySolver, TridiagonalSolver
 from outmetric.solvers.solution import SampleSolver
@@ -13,6 +14,8 @@ from outmetric.solvers.solution import SampleSolver
 DENSE_UNKNOWNS = 1500
 # From this many samples on, conjugate gradients that start from a good approximation overtake the reduction of a whole matrix.
 SPECTRAL_SAMPLES = 4000
+# Up to this many samples conjugate gradients need no preconditioner.
+SMALL_SAMPLES = 1000
 
 
 def choose_solver(gram: GramOperator) -> tuple[type[SampleSolver], str]:
@@ -31,3 +34,23 @@ def choose_solver(gram: GramOperator) -> tuple[type[SampleSolver], str]:
 
 
 SOLVERS: dict[str, type[SampleSolver]] = {solver.name: solver for solver in (TridiagonalSolver, CholeskySolver, ConjugateGradient)}
+
+
+def evaluates_lazily(solver: str, kernel: MatrixKernel, held_arrays: int, n: int, m: int) -> bool:
+    """True if the Gram matrices do not fit and the solver can do without them; raises if it cannot.
+
+    ``held_arrays`` is how many (n, n) arrays the similarity and its coupling hold.
+    """
+    iterative = solver == ConjugateGradient.name or (solver == "auto" and kernel.is_separable and n > SPECTRAL_SAMPLES)
+    preconditioned = iterative and n > SMALL_SAMPLES and kernel.has_features
+    # Kernel matrices, and unless landmarks precondition them their reduced forms.
+    matrices = kernel.held_arrays(m) * (1 if preconditioned else 2) + 1 + held_arrays
+    n_bytes = 8.0 * matrices * n * n
+    if iterative and kernel.can_be_lazy and not fits_in_memory(n_bytes):
+        return True
+    require_memory(
+        n_bytes,
+        f"an exact fit on {n} samples ({matrices} arrays of {n} x {n})",
+        "solver='nystroem' (approximate, fast), solver='cg', which evaluates the kernel in row blocks, or fit on fewer rows.",
+    )
+    return False
