@@ -53,7 +53,7 @@ def pull_backs() -> list[dict[str, object]]:
     gram = kernels["rbf"].gram(X)
     tasks = {"decomposition": lambda: np.linalg.eigh(gram)}
     for name, kernel in kernels.items():
-        tasks[name] = lambda kernel=kernel: pull_back([X], Jacobians([(kernel, weights)], X), kernel.input_metrics[-1])
+        tasks[name] = lambda kernel=kernel: pull_back([(X, None)], Jacobians([(kernel, weights)], X), kernel.input_metrics[-1])
     taken = seconds(tasks, repeats=5)
     return [
         row(f"pulling back, {name}", len(X), taken[name], "decomposition", taken["decomposition"], 1 / 3 if name == "rbf" else "")

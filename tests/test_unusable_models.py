@@ -161,6 +161,11 @@ UNUSABLE = {
     ),
     "columns of other points": ("kernels of columns", turned_names, "other columns than the points"),
     "a map without its model": ("map", without("model_"), "a map has a model that is none"),
+    "a map without labels": (
+        "map of two classes",
+        lambda model: in_state("labelled_", np.zeros_like(model.labelled_))(model),
+        "no rows whose labels could be asked for",
+    ),
     "columns within columns": ("table", on(0, nested_places), "columns that there are not"),
     "a map that is a step": ("classifier", in_state("best_estimator_", StandardScaler()), "a map that is a StandardScaler"),
     "a member without weight": ("classifier", in_member(weight=0.0), "weight must be a finite number > 0"),

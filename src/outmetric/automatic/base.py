@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_random_state
+from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from outmetric.automatic.goals import Goal
@@ -31,7 +31,7 @@ from outmetric.automatic.selection import combine
 from outmetric.choosing import BestMapMixin, Novelty, committee_facts, unnamed_rows
 from outmetric.columns import table_encoder
 from outmetric.estimators import Described, Fact, data
-from outmetric.foundation import Array, Budget, announce, check_number, one_blas_thread
+from outmetric.foundation import Array, Budget, announce, check_number, check_sample_weight, one_blas_thread
 
 # Rows that settings are compared on, and landmarks among them, at most.
 SEARCHED_ROWS, SEARCHED_LANDMARKS = 3000, 200
@@ -50,6 +50,7 @@ class Search:
     numbers: Array
     goal: Goal
     seed: int
+    table: Any
 
 
 class AutomaticMetric(ClassNamePrefixFeaturesOutMixin, BestMapMixin, TransformerMixin, Described):
@@ -65,8 +66,12 @@ class AutomaticMetric(ClassNamePrefixFeaturesOutMixin, BestMapMixin, Transformer
     _loss_name: ClassVar[str] = ""
 
     @abstractmethod
-    def _check_targets(self, y: Any) -> Goal:
-        """Targets checked; sets what of them is fitted."""
+    def _check_targets(self, y: Any) -> Array:
+        """Labels of shape (n,), or real targets of shape (n, q)."""
+
+    @abstractmethod
+    def _goal(self, y: Array, weights: Array | None) -> Goal:
+        """Of checked targets, and weights that are positive; sets what of them is fitted."""
 
     def _select(self, screening: Screening, rng: np.random.Generator) -> list[Chosen]:
         """Those that predict together, by their out-of-fold predictions.
@@ -94,13 +99,16 @@ class AutomaticMetric(ClassNamePrefixFeaturesOutMixin, BestMapMixin, Transformer
     def _learn_from(self, goal: Any, predictions: Array) -> None:
         """What is learned from the committee's own out-of-fold predictions."""
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Choose everything and fit.
 
         Parameters
         ----------
         X : array or DataFrame of shape (n, d)
         y : array of shape (n,), or (n, q) for several real targets
+        sample_weight : array of shape (n,), optional
+            How often each row counts, in the maps and in the losses by which they are chosen; 0 leaves it out. Neighbours, where
+            they are asked, vote once each, and features are scaled without regard to weights.
         """
         budget = Budget(self.time_budget)
         for name in [name for name in vars(self) if name.endswith("_") or name == "_search"]:
@@ -108,9 +116,14 @@ class AutomaticMetric(ClassNamePrefixFeaturesOutMixin, BestMapMixin, Transformer
         if self.time_budget is not None:
             check_number("time_budget", self.time_budget, positive=True)
         X = self.check_table(X, reset=True)
-        goal = self._check_targets(y)
-        if goal.n_rows != len(X):
-            raise ValueError(f"Found input variables with inconsistent numbers of samples: {[len(X), goal.n_rows]}")
+        targets = self._check_targets(y)
+        if len(targets) != len(X):
+            raise ValueError(f"Found input variables with inconsistent numbers of samples: {[len(X), len(targets)]}")
+        weights = check_sample_weight(sample_weight, len(X))
+        if weights is not None and not (weights > 0).all():
+            present = np.flatnonzero(weights)
+            X, targets, weights = _safe_indexing(X, present), targets[present], weights[present]
+        goal = self._goal(targets, weights)
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(2**31))
         encoder = table_encoder(X)
@@ -127,7 +140,7 @@ class AutomaticMetric(ClassNamePrefixFeaturesOutMixin, BestMapMixin, Transformer
             search,
             self._tell,
         )
-        self._search = Search(screening, encoder, numbers, goal, seed)
+        self._search = Search(screening, encoder, numbers, goal, seed, X)
         try:
             screening.run()
         finally:
@@ -136,7 +149,7 @@ class AutomaticMetric(ClassNamePrefixFeaturesOutMixin, BestMapMixin, Transformer
                 for setting, reading in sorted(screening.losses, key=lambda pair: pair[1].loss)
             ]
         with one_blas_thread():
-            return self._conclude(X, budget)
+            return self._conclude(budget)
 
     def finish(self, X: Any, y: Any) -> Self:
         """Go on after `fit` was interrupted, with the candidates that were scored until then.
@@ -148,11 +161,11 @@ class AutomaticMetric(ClassNamePrefixFeaturesOutMixin, BestMapMixin, Transformer
         budget = Budget(self.time_budget)
         if hasattr(self, "committee_") or not getattr(self, "candidates_", None):
             raise NotFittedError("there is no interrupted fit with a candidate that was scored: there is nothing to go on from.")
-        X = self.check_table(X, reset=True)
+        self.check_table(X, reset=True)
         with one_blas_thread():
-            return self._conclude(X, budget)
+            return self._conclude(budget)
 
-    def _conclude(self, X: Any, budget: Budget) -> Self:
+    def _conclude(self, budget: Budget) -> Self:
         """Select, fit the committee, and learn what novelty is judged by.
 
         With one BLAS thread: maps are fitted side by side, and must not depend on how many at once.
@@ -168,7 +181,7 @@ class AutomaticMetric(ClassNamePrefixFeaturesOutMixin, BestMapMixin, Transformer
         self.left_out_ += committee.left_out
         best = committee.members[0]
         self.novelty_ = Novelty.learn(
-            fits.unlearned(best.pipeline), best.pipeline, X, found.goal.learned, NEIGHBOURS, most=NOVELTY_ROWS
+            fits.unlearned(best.pipeline), best.pipeline, found.table, found.goal.learned, NEIGHBOURS, most=NOVELTY_ROWS
         )
         self.neighbours_ = fits.neighbours(best.pipeline, NEIGHBOURS)
         self.committee_, self.best_estimator_ = committee.members, best.pipeline

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -14,7 +14,7 @@ from outmetric.automatic.members import check_committee, questions_to_committee,
 from outmetric.automatic.selection import Criterion, by_scorer, combine
 from outmetric.choosing import CountedVotes, check_voters, scorer_of
 from outmetric.estimators import check_labels
-from outmetric.foundation import Array, exportable_votes, storable
+from outmetric.foundation import Array, combined_weights, exportable_votes, storable
 
 # How many times the logarithms of the classes' frequencies are taken off before the most probable class is named.
 DISCOUNTS = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -55,6 +55,9 @@ class MetricClassifier(ClassifierMixin, AutomaticMetric):
         What the committee is chosen by: a name or scorer of scikit-learn. "neg_log_loss" (default) gives good probabilities, and
         with few samples better classes than "accuracy". For rare classes: "balanced_accuracy", "roc_auc", "average_precision";
         where the score depends on the classes that are named, these are named as it rewards, while probabilities stay honest.
+    class_weight : None, "balanced" or dict
+        How often the rows of each class count, beside ``sample_weight`` of `fit`; "balanced": all classes as much as one another.
+        Probabilities are then those of such data.
     time_budget : float, optional
         Seconds that `fit` may take as a whole. It is kept by comparing fewer settings, and by fitting fewer maps, with landmarks;
         ``left_out_`` tells. There is always a model; if even the smallest takes longer, a warning says so. Default: all that is
@@ -101,26 +104,30 @@ class MetricClassifier(ClassifierMixin, AutomaticMetric):
         self,
         *,
         scoring: Any = "neg_log_loss",
+        class_weight: Literal["balanced"] | Mapping[Any, float] | None = None,
         time_budget: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: bool | Callable[[int, int, str], object] = False,
     ) -> None:
         self.scoring = scoring
+        self.class_weight = class_weight
         self.time_budget = time_budget
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__({"scoring": "neg_log_loss", **state})  # pickles of version 0.1 lack it
+        super().__setstate__({"scoring": "neg_log_loss", "class_weight": None, **state})  # pickles of version 0.1 lack them
 
-    def _check_targets(self, y: Any) -> ClassGoal:
-        y = check_labels(self, y)
+    def _check_targets(self, y: Any) -> Array:
+        return check_labels(self, y)
+
+    def _goal(self, y: Array, weights: Array | None) -> ClassGoal:
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y has one class only ({self.classes_[0]}); MetricClassifier needs at least two classes.")
-        return ClassGoal(labels, len(self.classes_))
+        return ClassGoal(labels, len(self.classes_), combined_weights(weights, self.class_weight, y))
 
     def _weights(self, goal: ClassGoal, predictions: list[Array], rng: np.random.Generator) -> Array:
         plain = Criterion(goal.essence, goal.loss_of_essence)

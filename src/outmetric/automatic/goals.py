@@ -55,10 +55,21 @@ class Goal(ABC):
         What the maps draw rows to.
     learned : array
         What kernels that learn from targets are given.
+    weights : array of shape (n,) or None
+        How often each row counts.
     """
 
     targets: Array
     learned: Array
+    weights: Array | None
+
+    def weights_of(self, rows: Array) -> Array | None:
+        """Those of some of the rows."""
+        return None if self.weights is None else self.weights[rows]
+
+    def counted(self, losses: Array) -> Array:
+        """Losses of single rows, (n,), such that their plain mean is the weighted one."""
+        return losses if self.weights is None else losses * (self.weights / self.weights.mean())
 
     @property
     def n_rows(self) -> int:
@@ -114,15 +125,19 @@ class ClassGoal(Goal):
     labels : array of shape (n,)
         Class indices.
     n_classes : int
+    weights : array of shape (n,) or None
     """
 
     labels: Array
     n_classes: int
+    weights: Array | None = None
 
     @property
     def frequencies(self) -> Array:
         """Of the classes, (classes,); none is zero."""
-        counts = np.bincount(self.labels, minlength=self.n_classes).clip(min=1)
+        counts = np.bincount(self.labels, self.weights, minlength=self.n_classes)
+        present = counts[counts > 0]
+        counts = np.where(counts > 0, counts, min(1.0, present.min()))
         return np.asarray(counts / counts.sum())
 
     @property
@@ -142,7 +157,7 @@ class ClassGoal(Goal):
         return some_rows(self.labels, most, rng)
 
     def of(self, rows: Array) -> ClassGoal:
-        return replace(self, labels=self.labels[rows])
+        return replace(self, labels=self.labels[rows], weights=self.weights_of(rows))
 
     def folds(self, rng: np.random.RandomState) -> Folds:
         smallest = int(np.bincount(self.labels, minlength=self.n_classes).min())
@@ -153,7 +168,7 @@ class ClassGoal(Goal):
 
     def read_map(self, outputs: Array) -> Reading:
         scores = 2 * outputs @ self.prototypes.T  # -|f - y_k|^2 but for what all classes have in common
-        temperature = best_temperature(scores, self.labels)
+        temperature = best_temperature(scores, self.labels, self.weights)
         predictions = smoothed_votes(self.n_rows * softmax(temperature * scores), self.n_rows)
         return Reading(predictions, float(self.loss(predictions)), temperature)
 
@@ -168,19 +183,20 @@ class ClassGoal(Goal):
         return self.loss_of_essence(self.essence(predictions))
 
     def row_losses(self, predictions: Array) -> Array:
-        return np.asarray(-np.log(self.essence(predictions).clip(min=LEAST_PROBABILITY)))
+        return self.counted(np.asarray(-np.log(self.essence(predictions).clip(min=LEAST_PROBABILITY))))
 
     def essence(self, predictions: Array) -> Array:
         return np.asarray(predictions[..., np.arange(len(self.labels)), self.labels])
 
     def loss_of_essence(self, essences: Array, rows: Array | slice = EVERY) -> Array:
-        return np.asarray(-np.log(essences.clip(min=LEAST_PROBABILITY))[..., rows].mean(axis=-1))
+        losses = -np.log(essences.clip(min=LEAST_PROBABILITY))[..., rows]
+        return np.asarray(np.average(losses, axis=-1, weights=None if self.weights is None else self.weights[rows]))
 
     def told(self, predictions: Array) -> dict[str, float]:
-        return {"accuracy": float(np.mean(predictions.argmax(axis=1) == self.labels))}
+        return {"accuracy": float(np.average(predictions.argmax(axis=1) == self.labels, weights=self.weights))}
 
 
-def best_temperature(scores: Array, labels: Array) -> float:
+def best_temperature(scores: Array, labels: Array, weights: Array | None = None) -> float:
     """T > 0 for which softmax(T scores) has the least log-loss, which is convex in T; by Newton's method for log T."""
     scores = scores - scores.max(axis=1, keepdims=True)
     true = scores[np.arange(len(labels)), labels]
@@ -189,8 +205,8 @@ def best_temperature(scores: Array, labels: Array) -> float:
         temperature = np.exp(logarithm)
         shares = softmax(temperature * scores)
         means = np.sum(shares * scores, axis=1)
-        slope = temperature * np.mean(means - true)
-        curvature = temperature**2 * np.mean(np.sum(shares * scores**2, axis=1) - means**2)
+        slope = temperature * np.average(means - true, weights=weights)
+        curvature = temperature**2 * np.average(np.sum(shares * scores**2, axis=1) - means**2, weights=weights)
         step = -slope / (curvature + abs(slope) + 1e-12)
         logarithm = float(np.clip(logarithm + np.clip(step, -1, 1), LEAST, MOST))
         if abs(step) < 1e-3:
@@ -213,18 +229,20 @@ class RealGoal(Goal):
     values : array of shape (n, q)
     centre, scale : arrays of shape (q,)
         Of all rows that are learned from.
+    weights : array of shape (n,) or None
     """
 
     values: Array
     centre: Array
     scale: Array
+    weights: Array | None = None
 
     @classmethod
-    def make(cls, values: Array) -> RealGoal:
+    def make(cls, values: Array, weights: Array | None = None) -> RealGoal:
         """Of all rows."""
-        centre = values.mean(axis=0)
-        scale = values.std(axis=0)
-        return cls(values, centre, np.where(scale > 0, scale, 1.0))
+        centre = np.average(values, axis=0, weights=weights)
+        scale = np.sqrt(np.average((values - centre) ** 2, axis=0, weights=weights))
+        return cls(values, centre, np.where(scale > 0, scale, 1.0), weights)
 
     @property
     def targets(self) -> Array:  # type: ignore[override]
@@ -239,7 +257,7 @@ class RealGoal(Goal):
         return np.arange(n) if n <= most else np.sort(rng.permutation(n)[:most])
 
     def of(self, rows: Array) -> RealGoal:
-        return replace(self, values=self.values[rows])
+        return replace(self, values=self.values[rows], weights=self.weights_of(rows))
 
     def folds(self, rng: np.random.RandomState) -> Folds:
         n = len(self.values)
@@ -259,15 +277,17 @@ class RealGoal(Goal):
         return self.loss_of_essence(self.essence(predictions))
 
     def row_losses(self, predictions: Array) -> Array:
-        return np.asarray(np.mean(self.essence(predictions) ** 2, axis=-1))
+        return self.counted(np.asarray(np.mean(self.essence(predictions) ** 2, axis=-1)))
 
     def essence(self, predictions: Array) -> Array:
         return np.asarray((predictions - self.values) / self.scale)
 
     def loss_of_essence(self, essences: Array, rows: Array | slice = EVERY) -> Array:
-        return np.asarray(np.mean(essences[..., rows, :] ** 2, axis=(-2, -1)))
+        squares = np.mean(essences[..., rows, :] ** 2, axis=-1)
+        return np.asarray(np.average(squares, axis=-1, weights=None if self.weights is None else self.weights[rows]))
 
     def told(self, predictions: Array) -> dict[str, float]:
-        residual = np.sum((predictions - self.values) ** 2, axis=0)
-        total = np.sum((self.values - self.values.mean(axis=0)) ** 2, axis=0)
+        residual = np.average((predictions - self.values) ** 2, axis=0, weights=self.weights)
+        mean = np.average(self.values, axis=0, weights=self.weights)
+        total = np.average((self.values - mean) ** 2, axis=0, weights=self.weights)
         return {"R2": float(np.mean(1 - residual / np.where(total > 0, total, 1.0)))}

@@ -307,7 +307,7 @@ class MemberFits:
         kernel = self._kernel(setting) if setting.scaling is not None else {"kernel": self._forest(setting.kernel, FOLD_TREES)}
         metric = self._metric(setting, n_landmarks, kernel)
         rows = self._scaled(setting)
-        metric.fit(rows[train], self.goal.of(train).learned)
+        metric.fit(rows[train], self.goal.of(train).learned, self.goal.weights_of(train))
         reading = chosen.tried.reading
         voters = None
         if reading.n_neighbors is not None:
@@ -330,7 +330,7 @@ class MemberFits:
         steps = [] if self.encoder is None else [("encode", self.encoder)]
         if setting.scaling is not None:
             steps.append(("scale", self.scalers[setting.scaling]))
-        metric.fit(rows, self.goal.learned)
+        metric.fit(rows, self.goal.learned, self.goal.weights)
         return Pipeline([*steps, ("metric", metric)])
 
     def _kernel(self, setting: MapSetting) -> dict[str, Any]:
@@ -343,7 +343,9 @@ class MemberFits:
         if setting.scaling is None:
             if setting.kernel not in self.forests:
                 rng = np.random.default_rng(self.seed)
-                self.forests[setting.kernel] = self._forest(setting.kernel, TREES).resolve(self.numbers, rng, self.goal.learned)
+                self.forests[setting.kernel] = self._forest(setting.kernel, TREES).grow(
+                    self.numbers, rng, self.goal.learned, self.goal.weights
+                )
             return {"kernel": self.forests[setting.kernel]}
         transform = self.screening.transform(setting)
         prepared = Prepared.of(self.screening.inputs, setting.scaling, setting.kernel, transform)

@@ -88,11 +88,13 @@ class MetricRegressor(RegressorMixin, AutomaticMetric):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _check_targets(self, y: Any) -> RealGoal:
-        values = check_real_targets(self, y)
-        self.n_targets_ = values.shape[1]
+    def _check_targets(self, y: Any) -> Array:
         self.has_columns_ = np.asarray(y).ndim == 2
-        return RealGoal.make(values)
+        return check_real_targets(self, y)
+
+    def _goal(self, y: Array, weights: Array | None) -> RealGoal:
+        self.n_targets_ = y.shape[1]
+        return RealGoal.make(y, weights)
 
     def _weights(self, goal: RealGoal, predictions: list[Array], rng: np.random.Generator) -> Array:
         if isinstance(self.scoring, str) and self.scoring in ("neg_mean_squared_error", "r2"):

@@ -6,7 +6,7 @@ the outputs Phi theta with
     (Phi'Phi - Phi_S'Phi_S + I / lambda) theta = Phi'Y - Phi_S'Y_S,
 
 a Cholesky factorisation for each fold and lambda. B = I is exact for one output, and with several close enough to tell which
-kernel and which lambda suit the data.
+kernel and which lambda suit the data. Rows with weights count as often as these say.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ class OutOfFold:
     parameters: list[Array]
 
 
-def out_of_fold(features: Sequence[Array], targets: Array, folds: Folds, weights: Sequence[float]) -> OutOfFold:
+def out_of_fold(
+    features: Sequence[Array], targets: Array, folds: Folds, weights: Sequence[float], of_rows: Array | None = None
+) -> OutOfFold:
     """Fit the maps of all regression weights without each fold.
 
     Parameters
@@ -77,27 +79,30 @@ def out_of_fold(features: Sequence[Array], targets: Array, folds: Folds, weights
     targets : array of shape (n, m)
     folds : (train, test) row numbers
     weights : regression weights
+    of_rows : array of shape (n,), optional
+        The rows' own weights.
     """
     n, m = targets.shape
     outputs = np.zeros((len(weights), n, m))
     parameters = []
-    together = training_sums(features[0], targets) if len(features) == 1 else None
+    together = training_sums(features[0], targets, of_rows) if len(features) == 1 else None
     for fold, (train, test) in enumerate(folds):
         phi = features[0] if together is not None else features[fold]
         if together is not None:
-            held = training_sums(phi[test], targets[test])
+            held = training_sums(phi[test], targets[test], None if of_rows is None else of_rows[test])
             gram, cross = together[0] - held[0], together[1] - held[1]
         else:
-            gram, cross = training_sums(phi[train], targets[train])
+            gram, cross = training_sums(phi[train], targets[train], None if of_rows is None else of_rows[train])
         found = np.stack([solve(gram, cross, weight) for weight in weights])
         outputs[:, test] = phi[test] @ found
         parameters.append(found)
     return OutOfFold(outputs, parameters)
 
 
-def training_sums(features: Array, targets: Array) -> tuple[Array, Array]:
-    """Phi'Phi and Phi'Y."""
-    return features.T @ features, features.T @ targets
+def training_sums(features: Array, targets: Array, weights: Array | None = None) -> tuple[Array, Array]:
+    """Phi'Phi and Phi'Y, with the rows' weights."""
+    counted = features if weights is None else weights[:, None] * features
+    return counted.T @ features, counted.T @ targets
 
 
 def solve(gram: Array, cross: Array, weight: float) -> Array:

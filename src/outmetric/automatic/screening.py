@@ -17,7 +17,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from outmetric.automatic.goals import Goal, Reading, RealGoal
 from outmetric.automatic.inputs import SCALINGS, Inputs
-from outmetric.automatic.ridge import Features, Folds, out_of_fold, solve, training_sums
+from outmetric.automatic.ridge import Features, Folds, OutOfFold, out_of_fold, solve, training_sums
 from outmetric.automatic.settings import MapSetting, Prepared, forest_of, transformed
 from outmetric.columns import FeatureWeights
 from outmetric.estimators import transform_of
@@ -188,11 +188,14 @@ class Screening:
         for weight, own in zip(REGRESSION_WEIGHTS, outputs, strict=True):
             yield Tried(setting.with_weight(weight), self.goal.read_map(own), transforms)
 
+    def _out_of_fold(self, features: Sequence[Array], weights: Sequence[float] = REGRESSION_WEIGHTS) -> OutOfFold:
+        return out_of_fold(features, self.goal.targets, self.folds, weights, self.goal.weights)
+
     def _plain(self, scaling: str, kernel: str) -> Iterator[Tried]:
         prepared = Prepared.of(self.inputs, scaling, kernel)
         for bandwidth in BANDWIDTHS:
             features = prepared.features(prepared.kernel(bandwidth))
-            found = out_of_fold([features.values], self.goal.targets, self.folds, REGRESSION_WEIGHTS)
+            found = self._out_of_fold([features.values])
             yield from self._read(MapSetting(scaling, kernel, bandwidth), found.outputs)
 
     def _forest(self, kind: str) -> Iterator[Tried]:
@@ -201,10 +204,10 @@ class Screening:
         features = []
         for fold, (train, _) in enumerate(self.folds):
             rng = np.random.default_rng([self.seed, FORESTS.index(kind), fold])
-            trees = declared.resolve(numbers[train], rng, self.goal.learned[train])
+            trees = declared.grow(numbers[train], rng, self.goal.learned[train], self.goal.weights_of(train))
             values = trees.values(numbers, numbers[landmarks])
             features.append(Features.of(values, values[landmarks]).values)
-        found = out_of_fold(features, self.goal.targets, self.folds, REGRESSION_WEIGHTS)
+        found = self._out_of_fold(features)
         yield from self._read(MapSetting(None, f"{kind} forest"), found.outputs)
 
     def _weighed(self, start: Tried, power: float) -> Iterator[Tried]:
@@ -243,7 +246,9 @@ class Screening:
         for bandwidth in bandwidths:
             kernels = [one.kernel(bandwidth) for one in prepared]
             features = [one.features(kernel) for one, kernel in zip(prepared, kernels, strict=True)]
-            found = out_of_fold([one.values for one in features], self.goal.targets, self.folds, REGRESSION_WEIGHTS)
+            found = out_of_fold(
+                [one.values for one in features], self.goal.targets, self.folds, REGRESSION_WEIGHTS, self.goal.weights
+            )
             named = replace(setting, bandwidth=bandwidth)
             for place, tried in enumerate(self._read(named, found.outputs, transforms)):
                 yield (
@@ -259,7 +264,7 @@ class Screening:
         prepared = Prepared.of(self.inputs, setting.scaling or "", setting.kernel)
         kernel = prepared.kernel(setting.bandwidth)
         features = prepared.features(kernel)
-        found = out_of_fold([features.values], self.goal.targets, self.folds, [setting.regression_weight])
+        found = self._out_of_fold([features.values], [setting.regression_weight])
         return [_FoldMap(kernel, features.coefficients(parameters[0])) for parameters in found.parameters]
 
     def _pulled_back(self, scaling: str, one: _FoldMap, train: Array, kind: str) -> Array | None:
@@ -267,7 +272,7 @@ class Screening:
         rows = self.inputs.scaled(scaling)
         some = train[:: max(1, len(train) // GRADIENT_ROWS)]
         jacobians = Jacobians([(one.kernel, one.coefficients)], rows[self.inputs.landmarks])
-        found = transform_of(pull_back([rows[some]], jacobians, kind))
+        found = transform_of(pull_back([(rows[some], self.goal.weights_of(some))], jacobians, kind))
         return found.values if found.trouble is None else None
 
     def transform(self, setting: MapSetting) -> Array | None:
@@ -281,7 +286,7 @@ class Screening:
         prepared = Prepared.of(self.inputs, setting.scaling or "", setting.kernel, before)
         kernel = prepared.kernel(setting.parent.bandwidth)
         features = prepared.features(kernel)
-        parameters = solve(*training_sums(features.values, self.goal.targets), setting.parent.regression_weight)
+        parameters = solve(*training_sums(features.values, self.goal.targets, self.goal.weights), setting.parent.regression_weight)
         one = _FoldMap(transformed(kernel, before), features.coefficients(parameters))
         found = self._pulled_back(setting.scaling or "", one, np.arange(len(prepared.rows)), setting.input_metric or "")
         return before if found is None else found
@@ -309,7 +314,8 @@ class Screening:
                 assert transforms is not None
                 own = Prepared.of(self.inputs, setting.scaling or "", setting.kernel, transforms[fold])
                 phi = own.features(own.kernel(setting.bandwidth)).values
-            parameters = solve(*training_sums(phi[train], self.goal.targets[train]), setting.regression_weight)
+            goal = self.goal.of(train)
+            parameters = solve(*training_sums(phi[train], goal.targets, goal.weights), setting.regression_weight)
             yield train, phi[train] @ parameters, test, phi[test] @ parameters
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils import gen_batches
 
-from outmetric.choosing.candidates import Alike, metric_of
+from outmetric.choosing.candidates import Alike, metric_of, weights_among
 from outmetric.estimators import (
     LandmarkMap,
     Settings,
@@ -28,8 +28,8 @@ from outmetric.estimators import (
     kernel_of_round,
     transform_of,
 )
-from outmetric.foundation import Array, n_points, require_memory
-from outmetric.kernels import MatrixKernel
+from outmetric.foundation import Array, check_sample_weight, class_weights, combined_weights, n_points, require_memory
+from outmetric.kernels import MatrixKernel, ScalarKernel, weighted_matrix
 from outmetric.problem import ClassSummary, real_targets
 from outmetric.rows import Jacobians, gather, pull_back
 from outmetric.solvers import Decomposition, FeatureDecomposition, Maps
@@ -53,16 +53,19 @@ def exact_maps(
     params: Mapping[str, Any],
 ) -> Batches:
     """The maps of all members, by exact fits."""
+    weights, params = weights_among(estimator, params)
     if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
         before = Pipeline(estimator.steps[:-1])
         X_train, X_test = before.fit_transform(X_train, y_train, **params), before.transform(X_test)
     metric = metric_of(estimator)
     points = check_training(metric, X_train, settings.kernel.takes)
     y, labelled = check_supervision(metric, y_train, n_points(points))
+    weights = check_sample_weight(weights, n_points(points))
+    weights = combined_weights(weights, settings.class_weight, y) if labelled else weights
     # Without it no real targets are similar, so it must not be left out if one of the members has it.
     coupled = any(member.settings["collocation_weight"] != 0 for member in members)
     together = replace(settings, collocation_weight="auto" if coupled else 0.0)
-    problem = exact_problem(together, points, data_kind(metric), y, labelled)
+    problem = exact_problem(together, points, data_kind(metric), y, labelled, weights)
     new = check_new(metric, X_test)
     n = len(problem.targets.values)
     matrices = 3 + problem.similarity.held_arrays
@@ -72,26 +75,33 @@ def exact_maps(
         "landmarks (n_landmarks=1000), or search on fewer rows.",
     )
     (scalar,) = problem.kernel.scalars
-    gram, cross = scalar.gram(problem.points), scalar.cross(new, problem.points)
+    roots = problem.roots
+
+    def grams(scalar: ScalarKernel) -> tuple[Array, Array]:
+        gram, cross = scalar.gram(problem.points), scalar.cross(new, problem.points)
+        return (gram, cross) if roots is None else (weighted_matrix(gram, roots), cross * roots)
+
+    shared = grams(scalar)
 
     def decompose(ratio: float) -> Decomposition:
-        return Decomposition(gram, cross, problem.similarity, ratio)
+        return Decomposition(*shared, problem.similarity, ratio, roots)
 
     def targets(own: Settings) -> Array:
-        return (own.class_targets(y) if labelled else real_targets(y, own.components(n))).values
+        values = (own.class_targets(y) if labelled else real_targets(y, own.components(n), weights)).values
+        return values if roots is None else roots[:, None] * values
 
     def following(own: Settings, maps: Maps, kernel: MatrixKernel | None) -> tuple[MatrixKernel, Decomposition] | None:
         assert settings.input_metric is not None
         assert maps.coefficients is not None
         (scalar,) = (kernel or problem.kernel).scalars
         jacobians = Jacobians([(scalar, maps.coefficients[0])], problem.points)
-        transform = transform_of(pull_back([problem.points], jacobians, settings.input_metric))
+        transform = transform_of(pull_back([(problem.points, weights)], jacobians, settings.input_metric))
         if transform.trouble is not None:
             return None
         kernel = kernel_of_round(own, transform, problem.points, y)
         (scalar,) = kernel.scalars
         ratio = own.gamma(problem.similarity.mean_degree) / own.regression_weight
-        return kernel, Decomposition(scalar.gram(problem.points), scalar.cross(new, problem.points), problem.similarity, ratio)
+        return kernel, Decomposition(*grams(scalar), problem.similarity, ratio, roots)
 
     yield from _batches(settings, members, problem.similarity.mean_degree, decompose, targets, following)
 
@@ -108,6 +118,8 @@ class LandmarkFold:
         Which rows are learned from.
     voters, asked : arrays
         Which rows' maps are wanted, of those learned from and of others.
+    weights : array or None
+        Of the rows of all folds.
     """
 
     points: Any
@@ -116,12 +128,13 @@ class LandmarkFold:
     train: Array
     voters: Array
     asked: Array
+    weights: Array | None = None
 
-    def blocks(self) -> Iterator[tuple[Any, Array, None]]:
-        """The training rows and their classes."""
+    def blocks(self) -> Iterator[tuple[Any, Array, None, Array | None]]:
+        """The training rows, their classes and weights."""
         for part in gen_batches(len(self.train), BLOCK_ROWS):
             rows = self.train[part]
-            yield self.points[rows], self.labels[rows], None
+            yield self.points[rows], self.labels[rows], None, None if self.weights is None else self.weights[rows]
 
     def space(self, landmarks: LandmarkMap, moments: Array) -> _FeatureSpace:
         """From the moments of each class of the training rows."""
@@ -152,8 +165,15 @@ def landmark_maps(
     settings: Settings, members: tuple[Alike, ...], fold: LandmarkFold, landmarks: LandmarkMap, moments: Array
 ) -> Batches:
     """The maps of all members with landmarks, whose ``moments`` are those of the classes of the training rows."""
-    first = fold.space(landmarks, moments)
     present = moments[:, -1, -1] > 0
+    of_classes = class_weights(settings.class_weight, fold.classes[present], moments[present, -1, -1])
+    if of_classes is not None:
+        every = np.zeros(len(present))
+        every[present] = of_classes
+        moments = every[:, None, None] * moments
+        own = every[fold.labels]
+        fold = replace(fold, weights=own if fold.weights is None else own * fold.weights)
+    first = fold.space(landmarks, moments)
 
     def targets(own: Settings) -> Array:
         prototypes = own.class_targets(fold.classes[present], len(fold.train)).prototypes
@@ -164,7 +184,7 @@ def landmark_maps(
         assert settings.input_metric is not None
         assert maps.coefficients is not None
         jacobians = (space or first).jacobians(maps.coefficients[0])
-        transform = transform_of(pull_back((X for X, _, _ in fold.blocks()), jacobians, settings.input_metric))
+        transform = transform_of(pull_back(((X, w) for X, _, _, w in fold.blocks()), jacobians, settings.input_metric))
         if transform.trouble is not None:
             return None
         changed = landmarks.with_kernel(kernel_of_round(own, transform, landmarks.sample))

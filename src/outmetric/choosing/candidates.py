@@ -13,10 +13,14 @@ from typing import Any
 
 import joblib
 import numpy as np
+from sklearn import get_config
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _check_method_params
 
 from outmetric.estimators import KernelMetric, MetricTransformer, Settings, settings_of
+from outmetric.foundation import Array
 from outmetric.kernels import median_factor
 from outmetric.problem import FixedKernelModel, LearnedKernelModel
 
@@ -75,6 +79,35 @@ class Group:
 def metric_of(estimator: Any) -> Any:
     """The metric itself, at the end of a pipeline or alone."""
     return estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+
+
+def weight_parameter(estimator: Any) -> str:
+    """The argument of the estimator's fit that gives weights to the rows of its metric."""
+    if get_config()["enable_metadata_routing"] or not isinstance(estimator, Pipeline):
+        return "sample_weight"
+    return f"{estimator.steps[-1][0]}__sample_weight"
+
+
+def weights_among(estimator: Any, params: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The metric's weights of rows among the arguments of a fit, and those for the steps before it."""
+    name = weight_parameter(estimator)
+    weights = params.get(name)
+    if not isinstance(estimator, Pipeline):
+        return weights, {}
+    if name == "sample_weight":  # routed: whoever requests it gets it
+        asked = bool(metric_of(estimator).get_metadata_routing().consumes("fit", [name]))
+        before = Pipeline(estimator.steps[:-1] or [("none", "passthrough")]).get_metadata_routing()
+        return weights if asked else None, {key: params[key] for key in before.consumes("fit_transform", list(params))}
+    return weights, {key: value for key, value in params.items() if key != name}
+
+
+def of_rows(
+    rows: Array, X: Any, y: Array, groups: Any, params: Mapping[str, Any], weights: Array, *, pairwise: bool
+) -> tuple[Any, Array, Any, dict[str, Any], Array]:
+    """What belongs to some of the rows."""
+    chosen = None if groups is None else _safe_indexing(groups, rows)
+    X_chosen = np.asarray(X)[np.ix_(rows, rows)] if pairwise else _safe_indexing(X, rows)
+    return X_chosen, y[rows], chosen, _check_method_params(X, params, rows), weights[rows]
 
 
 def shared_groups(

@@ -15,10 +15,10 @@ from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params
 
 from outmetric.choosing.batches import Batches, LandmarkFold, exact_maps, landmark_maps
-from outmetric.choosing.candidates import Group, metric_of
+from outmetric.choosing.candidates import Group, metric_of, weights_among
 from outmetric.choosing.votes import ClassVote, Vote
 from outmetric.estimators import Gathered, LandmarkMap, check_training, data_kind, landmark_map, with_checked_landmarks
-from outmetric.foundation import Array, fits_in_memory, in_threads, now, stack
+from outmetric.foundation import Array, check_sample_weight, fits_in_memory, in_threads, now, stack
 from outmetric.rows import Statistics, blocks_of, gather
 from outmetric.solvers import Maps, Status
 
@@ -208,16 +208,18 @@ def _evaluate_landmarks(task: Task, X: Any, y: Array, vote: ClassVote, request: 
     splits, settings = task.splits, task.group.settings
     assert settings is not None
     try:
+        weights = check_sample_weight(weights_among(estimator, request.fit_params)[0], len(y))
         if isinstance(estimator, Pipeline) or _repeats(splits):
             # A fold by itself: the steps before are fitted on its training part, and rows may occur twice in it.
             ((train, test),) = splits
             rows = np.concatenate([train, test])
-            params = _check_method_params(X, request.fit_params, train)
+            params = weights_among(estimator, _check_method_params(X, request.fit_params, train))[1]
             X, y, vote = _by_itself(estimator, X, y, train, test, params), y[rows], vote.of(rows)
+            weights = None if weights is None else weights[rows]
             splits = [(np.arange(len(train)), np.arange(len(train), len(rows)))]
         points = check_training(metric, X, settings.kernel.takes)
         found = landmark_map(with_checked_landmarks(metric, settings), points, data_kind(metric))
-        cells = _FoldCells.gather(found, points, vote, splits)
+        cells = _FoldCells.gather(found, points, weights, vote, splits)
     except Exception as error:
         failure = error
 
@@ -229,7 +231,7 @@ def _evaluate_landmarks(task: Task, X: Any, y: Array, vote: ClassVote, request: 
     classes = vote.classes
     gathered = None
     if len(task.folds) > 1 and not any(member.rounds for member in task.group.members):
-        gathered = Gathered(metric, found, Statistics(found.features, classes, cells.total(slice(None))))
+        gathered = Gathered(metric, found, Statistics(found.features, classes, cells.total(slice(None)), len(y)))
 
     def score_fold(item: tuple[int, tuple[Array, Array]]) -> FoldScores:
         fold, (train, test) = item
@@ -237,7 +239,7 @@ def _evaluate_landmarks(task: Task, X: Any, y: Array, vote: ClassVote, request: 
         voters, asked = _some(train, REFERENCE, rng), _some(test, VALIDATION, rng)
 
         def maps() -> Batches:
-            rows = LandmarkFold(points, vote.labels, classes, train, voters, asked)
+            rows = LandmarkFold(points, vote.labels, classes, train, voters, asked, weights)
             yield from landmark_maps(settings, task.group.members, rows, found, cells.total(train))
 
         return _score(task, fold, maps, vote, voters, asked, X, request, gathered)
@@ -255,10 +257,10 @@ class _FoldCells:
     width: int
 
     @classmethod
-    def gather(cls, found: LandmarkMap, points: Any, vote: ClassVote, splits: Splits) -> _FoldCells:
+    def gather(cls, found: LandmarkMap, points: Any, weights: Array | None, vote: ClassVote, splits: Splits) -> _FoldCells:
         """In one pass over the data."""
         n_classes, signatures = len(vote.classes), _signatures(splits, len(vote.labels))
-        cells = gather(found.features, blocks_of(points, signatures * n_classes + vote.labels))
+        cells = gather(found.features, blocks_of(points, signatures * n_classes + vote.labels, None, weights))
         return cls(cells, signatures, n_classes, found.features.width + 1)
 
     def total(self, rows: Array | slice) -> Array:

@@ -23,7 +23,7 @@ from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping
 from sklearn.utils.validation import _check_method_params, column_or_1d
 
 from outmetric.choosing.callbacks import CallbackSupportMixin, Progress, with_callbacks
-from outmetric.choosing.candidates import metric_of
+from outmetric.choosing.candidates import metric_of, of_rows, weight_parameter
 from outmetric.choosing.evaluation import Request
 from outmetric.choosing.prediction import BestCandidateMixin
 from outmetric.choosing.scores import ScoreFunction, check_real_scoring, is_multimetric, score_function, scorer_of, scoring_for
@@ -34,6 +34,7 @@ from outmetric.foundation import (
     Array,
     check_integer,
     check_same_features,
+    check_sample_weight,
     exportable_votes,
     is_fitted,
     n_points,
@@ -165,8 +166,8 @@ class MetricSearchCV(CallbackSupportMixin, BestCandidateMixin, MetaEstimatorMixi
     True
     """
 
-    # `groups` goes to the splitter, by its request.
-    __metadata_request__fit = {"groups": UNUSED}  # noqa: RUF012
+    # These go to splitter, estimator and scorers, by their requests.
+    __metadata_request__fit = {"groups": UNUSED, "sample_weight": UNUSED}  # noqa: RUF012
 
     def __init__(
         self,
@@ -202,7 +203,7 @@ class MetricSearchCV(CallbackSupportMixin, BestCandidateMixin, MetaEstimatorMixi
         super().__setstate__({"error_score": np.nan, "return_train_score": False, **state})
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: Any, groups: Any = None, **params: Any) -> Self:
+    def fit(self, X: Any, y: Any, groups: Any = None, *, sample_weight: Any = None, **params: Any) -> Self:
         """Score all candidates, and fit the best one on all data.
 
         Parameters
@@ -212,6 +213,9 @@ class MetricSearchCV(CallbackSupportMixin, BestCandidateMixin, MetaEstimatorMixi
             Class labels, or real targets.
         groups : array of shape (n,), optional
             For splitters that keep groups together.
+        sample_weight : array of shape (n,), optional
+            For the metric: how often each row counts in training (neighbours vote once each); rows with 0 are left out. If
+            scikit-learn routes metadata, it goes to those that request it, scorers among them.
         **params : further arguments of the fits
             Of a pipeline's steps before the metric, as for `Pipeline.fit`: ``scale__sample_weight``. If scikit-learn routes
             metadata, those that estimator, splitter and scorers request. What has a value for each row is divided as the rows are.
@@ -225,6 +229,13 @@ class MetricSearchCV(CallbackSupportMixin, BestCandidateMixin, MetaEstimatorMixi
         self._check_parameters()
         X, y, groups = indexable(X, y, groups)
         y, labelled = check_supervision(self, y, n_points(X))
+        params = _check_method_params(X, params)
+        weights = check_sample_weight(sample_weight, n_points(X))
+        if weights is not None:
+            if not (weights > 0).all():
+                rows, pairwise = np.flatnonzero(weights), self.__sklearn_tags__().input_tags.pairwise
+                X, y, groups, params, weights = of_rows(rows, X, y, groups, params, weights, pairwise=pairwise)
+            params = {**params, weight_parameter(self.estimator): weights}
         asked = scoring_for(self.scoring, real=not labelled)
         metric = deciding_metric(asked, self.refit)
         if labelled:
@@ -232,7 +243,7 @@ class MetricSearchCV(CallbackSupportMixin, BestCandidateMixin, MetaEstimatorMixi
         else:
             check_real_scoring(asked, y)
             self.n_targets_ = 1 if y.ndim == 1 else y.shape[1]
-        routed = self._routed(groups, _check_method_params(X, params))
+        routed = self._routed(groups, params)
         candidates, splits = self._candidates(), self._splits(X, y, routed.splitter.split, labelled)
         request = Request(routed.estimator.fit, self.return_train_score, self.error_score)
         kind = {"n_classes": len(self.classes_)} if labelled else {"dimension": self.n_targets_}
@@ -293,9 +304,9 @@ class MetricSearchCV(CallbackSupportMixin, BestCandidateMixin, MetaEstimatorMixi
         if get_config()["enable_metadata_routing"]:
             return process_routing(self, "fit", **params, **({} if groups is None else {"groups": groups}))
         prefix = f"{self.estimator.steps[-1][0]}__" if isinstance(self.estimator, Pipeline) else ""
-        unknown = [name for name in params if name.startswith(prefix)]
+        unknown = [name for name in params if name.startswith(prefix) and name != weight_parameter(self.estimator)]
         if unknown:
-            raise TypeError(f"fit of {type(metric_of(self.estimator)).__name__} takes X and y only, not {unknown[0]!r}.")
+            raise TypeError(f"fit of {type(metric_of(self.estimator)).__name__} takes X, y and sample_weight, not {unknown[0]!r}.")
         return Bunch(estimator=Bunch(fit=params), splitter=Bunch(split={"groups": groups}), scorer=Bunch(score={}))
 
     def get_metadata_routing(self) -> MetadataRouter:

@@ -193,9 +193,7 @@ class LandmarkProblem:
         return replace(self, landmarks=self.landmarks.with_kernel(kernel))
 
 
-def exact_problem(
-    settings: Settings, points: Any, takes: Takes, y: Array, labelled: bool, weights: Array | None = None
-) -> Problem:
+def exact_problem(settings: Settings, points: Any, takes: Takes, y: Array, labelled: bool, weights: Array | None = None) -> Problem:
     """From checked points, targets and weights."""
     points = own_copy(points, takes)
     targets, similarity = settings.supervise(y, labelled, weights)
@@ -361,8 +359,8 @@ def fit_statistics(settings: Settings, found: LandmarkMap, statistics: Statistic
     """Fit what passes over blocks of rows have gathered."""
     if statistics.classes is not None:
         of_classes = class_weights(settings.class_weight, statistics.classes, statistics.counts)
-        statistics = statistics if of_classes is None else statistics.with_class_weights(of_classes)
         targets = settings.class_targets(statistics.classes, statistics.n_rows)
+        statistics = statistics if of_classes is None else statistics.with_class_weights(of_classes)
         assert targets.prototypes is not None
         summary = statistics.with_prototypes(targets.prototypes)
     else:

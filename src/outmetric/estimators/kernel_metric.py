@@ -105,7 +105,9 @@ class KernelMetric(KernelTransformer, ABC):
                 raise ValueError("blocks of rows bring their own weights: let them be (X, y, sample_weight).")
             return self._keep(fit_rows(settings, read_stream(self, settings, X), "rows came in blocks", self._tell))
         if is_dask(X):
-            return self._keep(fit_rows(settings, read_chunks(self, settings, X, y, sample_weight), "rows came in chunks", self._tell))
+            return self._keep(
+                fit_rows(settings, read_chunks(self, settings, X, y, sample_weight), "rows came in chunks", self._tell)
+            )
         points = check_training(self, X, settings.kernel.takes)
         takes = data_kind(self)
         y, labelled = check_supervision(self, y, n_points(points))

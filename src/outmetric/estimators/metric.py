@@ -227,7 +227,7 @@ class OutputMetric(Metric):
         n = len(self.coefficients)
         some = self.points[np.unique(np.linspace(0, n - 1, min(n, IMPORTANCE_ROWS)).astype(int))]
 
-        pulled = pull_back([some], Jacobians(self.terms, self.points), "diagonal")
+        pulled = pull_back([(some, None)], Jacobians(self.terms, self.points), "diagonal")
         weights = pulled.metric * pulled.variances
         return np.asarray(weights / (weights.sum() or 1.0))
 

@@ -101,7 +101,9 @@ class Settings:
         spanned, m = target_rank(targets.values.T @ targets.values), targets.values.shape[1]
         if self.n_components is not None and isinstance(self.prototypes, str) and spanned < m:
             warnings.warn(
-                f"n_components={m}, but the targets span only {spanned} dimensions: the others stay zero.", UserWarning, stacklevel=5
+                f"n_components={m}, but the targets span only {spanned} dimensions: the others stay zero.",
+                UserWarning,
+                stacklevel=5,
             )
         if not isinstance(self.similarity, str):
             given = self.similarity(y) if callable(self.similarity) else self.similarity
@@ -116,7 +118,8 @@ class Settings:
         """For some of the rows: a similarity that is a matrix is that of these."""
         if isinstance(self.similarity, str) or callable(self.similarity):
             return self
-        matrix = self.similarity.tocsr() if scipy.sparse.issparse(self.similarity) else np.asarray(self.similarity)
+        matrix: Any = self.similarity
+        matrix = matrix.tocsr() if hasattr(matrix, "tocsr") else np.asarray(matrix)
         if matrix.ndim != 2 or min(matrix.shape) <= rows[-1]:
             return self  # an error will tell
         return replace(self, similarity=matrix[rows][:, rows])

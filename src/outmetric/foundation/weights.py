@@ -26,8 +26,8 @@ def check_sample_weight(weights: Any, n_rows: int, *, some: bool = True) -> Arra
     wrong = np.flatnonzero(~np.isfinite(values) | (values < 0))
     if len(wrong):
         raise ValueError(
-            f"sample_weight must be finite and not negative: it says how often a row counts. In {len(wrong)} places it is not, first "
-            f"in row {wrong[0]}: {values[wrong[0]]}. For a row that is absent give 0."
+            f"sample_weight must be finite and not negative: it says how often a row counts. It is not in {len(wrong)} places, the "
+            f"first is row {wrong[0]}: {values[wrong[0]]}. For a row that is absent give 0."
         )
     if some and not (values > 0).any():
         raise ValueError("sample_weight is zero for all rows, so there is nothing to learn from.")
@@ -52,7 +52,7 @@ def class_weights(given: Any, classes: Array, counts: Array) -> Array | None:
     if unknown:
         raise ValueError(f"class_weight names {unknown[0]!r}, which is no class of y: these are {_named(classes)}.")
     for label, weight in given.items():
-        if not isinstance(weight, Real) or isinstance(weight, bool) or not (np.isfinite(weight) and weight > 0):
+        if not isinstance(weight, Real) or isinstance(weight, bool) or not 0 < float(weight) < np.inf:
             raise ValueError(f"class_weight must be positive numbers; for the class {label!r} it is {weight!r}.")
     return np.array([float(given.get(label, 1.0)) for label in classes.tolist()])
 

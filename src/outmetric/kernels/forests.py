@@ -368,6 +368,10 @@ class Forest(ScalarKernel):
 
     def resolve(self, X: Any, rng: np.random.Generator, y: Any = None) -> ScalarKernel:
         """The trees, learned from these points and targets."""
+        return self.grow(X, rng, y)
+
+    def grow(self, X: Any, rng: np.random.Generator, y: Any, weights: Array | None = None) -> Trees:
+        """The same from rows that count as often as their weights say."""
         if self.forest is not None:
             return self.trees
         if y is None:
@@ -388,7 +392,7 @@ class Forest(ScalarKernel):
             random_state=int(rng.integers(2**31)),
             **given,
         )
-        forest.fit(X, targets.ravel() if targets.ndim == 2 and targets.shape[1] == 1 else targets)
+        forest.fit(X, targets.ravel() if targets.ndim == 2 and targets.shape[1] == 1 else targets, sample_weight=weights)
         trees = Trees.of(forest)
         return replace(trees, grown={**self.settings, **trees.settings})
 

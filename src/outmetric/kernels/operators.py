@@ -225,11 +225,11 @@ class Weighted(GramOperator):
         return np.asarray(self.roots[:, None] * self.operator.apply(self.roots[:, None] * coefficients))
 
     def to_dense(self) -> Array:
-        return np.asarray(weighted_gram(self.operator.to_dense(), np.repeat(self.roots, self.shape[2])))
+        return weighted_matrix(self.operator.to_dense(), np.repeat(self.roots, self.shape[2]))
 
     def output_block(self, output: int) -> Array | None:
         block = self.operator.output_block(output)
-        return None if block is None else np.asarray(weighted_gram(block, self.roots))
+        return None if block is None else weighted_matrix(block, self.roots)
 
 
 def weighted_gram(gram: SampleGram, roots: Array) -> SampleGram:
@@ -241,9 +241,14 @@ def weighted_gram(gram: SampleGram, roots: Array) -> SampleGram:
             return np.asarray(scales * (gram @ (scales * other)))
 
         return LinearOperator(shape=gram.shape, matvec=multiply, matmat=multiply, dtype=gram.dtype)
+    return weighted_matrix(gram, roots)
+
+
+def weighted_matrix(gram: Array, roots: Array) -> Array:
+    """The same for a matrix."""
     weighted = gram * roots.astype(gram.dtype)
     weighted *= roots.astype(gram.dtype)[:, None]
-    return weighted
+    return np.asarray(weighted)
 
 
 def row_blocks(rows: Callable[[slice], Array], shape: tuple[int, int], block_rows: int) -> LinearOperator:

@@ -51,6 +51,8 @@ def _check_stored(found: MetricMap, size: int) -> None:
     together = len(embedding) == len(coordinates) == len(found.y_) == len(found.labelled_) and len(embedding) > 0
     if not together or embedding.shape[1] not in (2, 3) or found.labelled_.dtype != bool:
         raise ValueError("what a map is made of does not fit together")
+    if found.labelled_.ndim != 1 or found.labelled_.sum() < 2:
+        raise ValueError("a map has no rows whose labels could be asked for")
     if not isinstance(found.quality_, MapQuality) or not isinstance(found.beside_, Beside | None):
         raise ValueError("a map has a quality that is none")
 

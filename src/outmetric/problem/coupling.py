@@ -4,10 +4,10 @@ Delta = diag(S 1) - S is the Laplacian of S. The functionals sum over all ordere
 sum_ij s_ij |f_i - f_j|^2 = 2 tr(F' Delta F), hence the factor 2. The solvers see S only through P, and P only through a factor R
 with P = R R'. For class similarity both P and R are applied in closed form, in time linear in the number of samples.
 
-Weights w_i >= 0 of the samples mean repetition: lambda w_i in the place of lambda, and s_ij w_i w_j in that of s_ij. With U = W^(1/2),
-F -> U F, Y -> U Y, K -> U K U and C -> U^-1 C make of this the problem without weights again, but for Delta, which becomes
-U^-1 Delta_w U^-1 = diag(S w) - U S U. So weights are known to similarities, which make Delta, and to those who scale data on the way
-in and coefficients on the way out; solvers and certificates know nothing of them.
+Weights w_i >= 0 of the samples mean repetition: lambda w_i in the place of lambda, and s_ij w_i w_j in that of s_ij. With
+U = W^(1/2), F -> U F, Y -> U Y, K -> U K U and C -> U^-1 C make of this the problem without weights again, but for Delta, which
+becomes U^-1 Delta_w U^-1 = diag(S w) - U S U. So weights are known to similarities, which make Delta, and to those who scale data
+on the way in and coefficients on the way out; solvers and certificates know nothing of them.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ class ClassSimilarity(Similarity):
 
 @dataclass(frozen=True, eq=False)
 class ClassCoupling(Coupling):
-    """Within class k, of weight n_k, P has the eigenvalue lambda on u, the roots of the weights, and lambda + 2 gamma n_k on what is
-    orthogonal to it. Without weights u is constant: lambda belongs to the class mean.
+    """Within class k, of weight n_k, P has the eigenvalue lambda on u, the roots of the weights, and lambda + 2 gamma n_k on what
+    is orthogonal to it. Without weights u is constant: lambda belongs to the class mean.
 
     So every power of P is "scale the part along u, scale the deviations from it": R = P^(1/2), which is symmetric.
     """
@@ -196,7 +196,7 @@ class MatrixSimilarity(Similarity):
 def _scaled(matrix: Any, scales: Array) -> Any:
     """Row i and column i times scales[i]."""
     if scipy.sparse.issparse(matrix):
-        diagonal = scipy.sparse.diags_array(scales)
+        diagonal: Any = scipy.sparse.diags_array(scales)
         return (diagonal @ matrix @ diagonal).tocsr()
     scaled = matrix * scales
     scaled *= scales[:, None]

@@ -192,7 +192,9 @@ def _take(part: Any, rows: Array) -> Array:
     return np.asarray(part)[rows]
 
 
-def _of_chunk(function: Callable[..., Any], check: Callable[..., CheckedBlock], X: Any, y: Any, weights: Any, *settings: Any) -> Any:
+def _of_chunk(
+    function: Callable[..., Any], check: Callable[..., CheckedBlock], X: Any, y: Any, weights: Any, *settings: Any
+) -> Any:
     """None if all its weights are zero."""
     block = check(X, y, weights)
     return function(block, *settings) if n_points(block[0]) else None

@@ -105,9 +105,7 @@ def collect(blocks: Iterable[Block], row_size: int) -> Iterator[tuple[int, Any, 
         yield flush(cell)
 
 
-def blocks_of(
-    X: Any, codes: Array, extra: Array | None = None, weights: Array | None = None, rows: int = 2**16
-) -> Iterator[Block]:
+def blocks_of(X: Any, codes: Array, extra: Array | None = None, weights: Array | None = None, rows: int = 2**16) -> Iterator[Block]:
     """Consecutive rows of data that can be indexed."""
     for part in gen_batches(n_points(X), rows):
         own = (None if column is None else column[part] for column in (extra, weights))

@@ -60,7 +60,9 @@ class Statistics:
             raise ValueError("there are no rows.")
         # Sums of squares far from zero would cancel when they are centred.
         origin = first[1].mean(axis=0) if shift is None else shift
-        shifted = ((X, np.zeros(len(y), dtype=np.intp), y - origin, weights) for X, y, weights in itertools.chain([first], iterator))
+        shifted = (
+            (X, np.zeros(len(y), dtype=np.intp), y - origin, weights) for X, y, weights in itertools.chain([first], iterator)
+        )
         return cls(features, None, gather(features, shifted, len(origin))[0][None], rows.count, origin)
 
     def __add__(self, other: Statistics) -> Statistics:

@@ -55,10 +55,14 @@ class Decomposition:
     similarity : Similarity
     weight_ratio : float
         gamma / lambda.
+    roots : array of shape (n,) or None
+        Of the weights of the training points, by which their kernel values were multiplied (see `outmetric.problem.coupling`).
     """
 
-    def __init__(self, sample_gram: Array, cross_gram: Array, similarity: Similarity, weight_ratio: float) -> None:
-        self.sample_gram = sample_gram
+    def __init__(
+        self, sample_gram: Array, cross_gram: Array, similarity: Similarity, weight_ratio: float, roots: Array | None = None
+    ) -> None:
+        self.sample_gram, self.roots = sample_gram, roots
         self.coupling = similarity.couple(1.0, weight_ratio)
         tolerance = psd_tolerance(sample_gram.dtype)
         # NumPy's eigh, not SciPy's: the products around it use NumPy's BLAS, and two pools of threads get in each other's way.
@@ -69,6 +73,8 @@ class Decomposition:
         self.spectrum = self.spectrum.clip(min=0)
         # F at the training points is K R D A = R'^-1 V diag(w) V'D A, and at new points K_new R D A.
         self.to_train = self.coupling.solve_factor(self.basis * self.spectrum, transpose=True)
+        if roots is not None:
+            self.to_train /= roots[:, None]
         self.to_new = self.coupling.factor(cross_gram.T, transpose=True).T @ self.basis
 
     def visibility(self, targets: Array) -> float:
@@ -144,7 +150,8 @@ class Decomposition:
 
     def _coefficients(self, gain: Array) -> Array:
         """R_1 V gain of each candidate."""
-        return np.stack([self.coupling.factor(self.basis @ one) for one in gain])
+        found = np.stack([self.coupling.factor(self.basis @ one) for one in gain])
+        return found if self.roots is None else self.roots[:, None] * found
 
     def _gain(self, batch: _Batch, model: Model, learned: Array) -> Array:
         """V'R_1^-1 G L' with G = R D A and R = sqrt(lambda) R_1: coordinates are F L'."""

@@ -1,0 +1,391 @@
+"""Do weights mean repetition, everywhere?"""
+
+import dask.array as da
+import numpy as np
+import oracles
+import pytest
+import scipy.sparse
+import sklearn
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_iris, make_classification
+from sklearn.metrics import get_scorer, recall_score
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.class_weight import compute_sample_weight
+
+import outmetric
+from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricClassifier, MetricRegressor, MetricSearchCV, kernels
+from outmetric.foundation import check_sample_weight, class_weights
+from outmetric.problem import ClassSimilarity, gaussian_similarity, matrix_similarity
+
+RNG = np.random.default_rng(0)
+N = 60
+X = RNG.normal(size=(N, 3))
+Y = (X[:, 0] + 0.5 * RNG.normal(size=N) > 0).astype(int) + (X[:, 1] > 0.8)
+REAL = np.column_stack([np.sin(X[:, 0]), 10 * X[:, 1] ** 2])
+TIMES = RNG.integers(0, 4, N)
+ROWS = np.repeat(np.arange(N), TIMES)
+NEW = RNG.normal(size=(20, 3))
+NEAR = np.exp(-np.abs(np.subtract.outer(X[:, 0], X[:, 0])))
+MODELS = (LearnedKernelMetric, FixedKernelMetric)
+CASES = {
+    "classes": (Y, {}),
+    "a collocation weight": (Y, {"collocation_weight": 0.3}),
+    "real targets": (REAL, {}),
+    "one real target": (REAL[:, :1], {"collocation_weight": 0.0}),
+    "fewer components": (REAL, {"n_components": 1}),
+    "weights of classes": (Y, {"class_weight": {0: 2.5}}),
+    "rounds": (Y, {"input_metric": "diagonal"}),
+    "balanced classes and rounds": (Y, {"input_metric": "full", "class_weight": "balanced"}),
+}
+
+
+def off(found, expected):
+    return np.abs(found - expected).max() / np.abs(expected).max()
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("solver", ["spectral", "dense", "cg"])
+@pytest.mark.parametrize("case", CASES)
+def test_whole_weights_are_repeated_rows(model, solver, case):
+    y, settings = CASES[case]
+    estimator = model(solver=solver, tol=1e-12, **settings)
+    weighted = estimator.fit(X, y, sample_weight=TIMES)
+    found, objective, terms = weighted.transform(NEW), weighted.objective_, weighted.objective_terms_
+    repeated = estimator.fit(X[ROWS], y[ROWS])
+    assert off(found, repeated.transform(NEW)) < 1e-8
+    assert objective == pytest.approx(repeated.objective_, rel=1e-9)
+    assert terms.collocation == pytest.approx(repeated.objective_terms_.collocation, rel=1e-6, abs=1e-12)
+    assert weighted.status_.name == "CONVERGED"
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("kind", [np.asarray, scipy.sparse.csr_array])
+@pytest.mark.parametrize("solver", ["spectral", "nystroem"])
+def test_a_similarity_of_ones_own(model, kind, solver):
+    settings = {"landmarks": X[:20]} if solver == "nystroem" else {}
+    weighted = model(similarity=kind(NEAR), solver=solver, **settings).fit(X, Y, sample_weight=TIMES)
+    repeated = model(similarity=kind(NEAR[np.ix_(ROWS, ROWS)]), solver=solver, **settings).fit(X[ROWS], Y[ROWS])
+    assert off(weighted.transform(NEW), repeated.transform(NEW)) < 1e-8
+
+
+def test_a_function_for_the_similarity():
+    settings = {"similarity": lambda y: (y[:, None] == y).astype(float)}
+    weighted, plain = (LearnedKernelMetric(**given).fit(X, Y, sample_weight=TIMES) for given in (settings, {}))
+    assert off(weighted.transform(NEW), plain.transform(NEW)) < 1e-8
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(("y", "settings"), [(Y, {}), (REAL, {"collocation_weight": 0.0}), (Y, {"class_weight": "balanced"})])
+def test_landmarks_streams_chunks_and_calls(model, y, settings):
+    estimator = model(landmarks=X[:25], **settings)
+    expected = model(landmarks=X[:25], **settings).fit(X[ROWS], y[ROWS]).transform(NEW)
+    assert off(estimator.fit(X, y, sample_weight=TIMES).transform(NEW), expected) < 1e-8
+
+    def blocks():
+        yield from ((X[start : start + 17], y[start : start + 17], TIMES[start : start + 17]) for start in range(0, N, 17))
+
+    for rows in (blocks, blocks()):
+        streamed = estimator.fit(rows)
+        assert streamed.n_samples_fit_ == np.sum(TIMES > 0)
+        assert off(streamed.transform(NEW), expected) < 1e-8
+    for weights in (TIMES, da.from_array(TIMES, chunks=7)):
+        chunked = estimator.fit(da.from_array(X, chunks=(17, 3)), da.from_array(y, chunks=13), sample_weight=weights)
+        assert off(chunked.transform(NEW), expected) < 1e-8
+    called = model(landmarks=X[:25], **settings)
+    for part, targets, weights in blocks():
+        called.partial_fit(part, targets, sample_weight=weights)
+    assert off(called.transform(NEW), expected) < 1e-8
+    before = called.transform(NEW)
+    assert_array_equal(called.partial_fit(X[:5], y[:5], sample_weight=np.zeros(5)).transform(NEW), before)
+
+
+@pytest.mark.parametrize("settings", [{"class_weight": "balanced"}, {"class_weight": {0: 3.0}}])
+def test_rounds_over_blocks_and_chunks(settings):
+    estimator = LearnedKernelMetric(landmarks=X[:25], input_metric="diagonal", **settings)
+    expected = estimator.fit(X[ROWS], Y[ROWS]).transform(NEW)
+    chunks = da.from_array(X, chunks=(17, 3)), da.from_array(Y, chunks=13)
+    assert off(estimator.fit(*chunks, sample_weight=TIMES).transform(NEW), expected) < 1e-8
+    streamed = estimator.fit(lambda: iter([(X[:30], Y[:30], TIMES[:30]), (X[30:], Y[30:], TIMES[30:])]))
+    assert off(streamed.transform(NEW), expected) < 1e-8
+
+
+def test_blocks_with_and_without_weights_may_be_mixed():
+    estimator = LearnedKernelMetric(landmarks=X[:25])
+    weights = np.concatenate([np.ones(30), TIMES[30:]])
+    expected = estimator.fit(X, Y, sample_weight=weights).transform(NEW)
+    mixed = estimator.fit(iter([(X[:30], Y[:30]), (X[30:], Y[30:], TIMES[30:])]))
+    assert off(mixed.transform(NEW), expected) < 1e-10
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("solver", ["spectral", "cg", "nystroem"])
+def test_ones_change_no_bit(model, solver):
+    plain, weighted = (model(solver=solver, random_state=0).fit(X, Y, **given) for given in ({}, {"sample_weight": np.ones(N)}))
+    assert_array_equal(plain.transform(NEW), weighted.transform(NEW))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_balanced_classes_are_these_weights(model):
+    given = np.random.default_rng(1).random(N) + 0.5
+    for own in (None, given):
+        counts = np.bincount(Y, own)
+        expected = (counts.sum() / (3 * counts))[Y] * (1 if own is None else own)
+        if own is None:
+            assert_allclose(expected, compute_sample_weight("balanced", Y))
+        by_class = model(class_weight="balanced").fit(X, Y, sample_weight=own)
+        assert off(by_class.transform(NEW), model().fit(X, Y, sample_weight=expected).transform(NEW)) < 1e-10
+
+
+def test_a_kernel_matrix_keeps_its_columns():
+    K, K_new = rbf_kernel(X, gamma=0.3), rbf_kernel(NEW, X, gamma=0.3)
+    for settings in ({}, {"n_landmarks": N, "landmarks": "uniform"}):
+        weighted = LearnedKernelMetric(kernel="precomputed", **settings).fit(K, Y, sample_weight=TIMES)
+        repeated = LearnedKernelMetric(kernel="precomputed").fit(K[np.ix_(ROWS, ROWS)], Y[ROWS])
+        assert off(weighted.transform(K_new), repeated.transform(K_new[:, ROWS])) < 1e-8
+        assert np.abs(weighted.coefficients_[TIMES == 0]).max() < 1e-8
+    alone = np.where(Y == 2, 0, 1.0)
+    assert LearnedKernelMetric(kernel="precomputed").fit(K, Y, sample_weight=alone).classes_.tolist() == [0, 1]
+
+
+def test_kernels_of_several_outputs_and_words():
+    diagonal = FixedKernelMetric(bandwidth=[1.0, 3.0])
+    assert off(diagonal.fit(X, Y, sample_weight=TIMES).transform(NEW), diagonal.fit(X[ROWS], Y[ROWS]).transform(NEW)) < 1e-8
+    assert off(diagonal.set_params(solver="cg").fit(X, Y, sample_weight=TIMES).transform(NEW), diagonal.transform(NEW)) < 1e-12
+    blocks = FixedKernelMetric(kernel=kernels.Separable("rbf") + kernels.Diagonal(["linear", kernels.Scalar("rbf", 2.0)]))
+    for solver in ("dense", "cg"):
+        blocks.set_params(solver=solver)
+        assert off(blocks.fit(X, Y, sample_weight=TIMES).transform(NEW), blocks.fit(X[ROWS], Y[ROWS]).transform(NEW)) < 1e-8
+    words = np.array(["".join("ab"[int(value > 0)] for value in row) * 2 for row in RNG.normal(size=(N, 4))], dtype=object)
+    spectrum = LearnedKernelMetric(kernel=kernels.Spectrum(2))
+    weighted = spectrum.fit(words, Y, sample_weight=TIMES).transform(words[:9])
+    assert off(weighted, spectrum.fit(words[ROWS], Y[ROWS]).transform(words[:9])) < 1e-8
+
+
+def test_many_rows_with_a_preconditioner():
+    rng = np.random.default_rng(2)
+    data = rng.normal(size=(1200, 3))
+    labels, weights = (data[:, 0] > 0.3 * data[:, 1] ** 2).astype(int), rng.random(1200) * 3
+    exact, iterated = (LearnedKernelMetric(solver=solver).fit(data, labels, sample_weight=weights) for solver in ("spectral", "cg"))
+    assert iterated.status_.name == "CONVERGED"
+    assert off(iterated.transform(NEW), exact.transform(NEW)) < 1e-5
+
+
+@pytest.mark.parametrize("weights", [None, TIMES + 0.5])
+def test_couplings_are_those_of_the_weighted_similarity(weights):
+    """In scaled outputs P is lambda I + 2 gamma U^-1 Delta_w U^-1, with the Laplacian of s_ij w_i w_j."""
+    W = np.ones(N) if weights is None else weights
+    for S, similarity in (
+        ((Y[:, None] == Y).astype(float), ClassSimilarity(Y, weights)),
+        (NEAR, matrix_similarity(NEAR, N).__class__(NEAR, weights)),
+    ):
+        repeated = S * np.outer(W, W)
+        delta = np.diag(repeated.sum(axis=1)) - repeated
+        P = 0.7 * np.eye(N) + 2 * 0.3 * delta / np.outer(np.sqrt(W), np.sqrt(W))
+        coupling = similarity.couple(0.7, 0.3)
+        assert_allclose(coupling.apply(np.eye(N)), P, atol=1e-12)
+        R = coupling.factor(np.eye(N))
+        assert_allclose(R @ R.T, P, atol=1e-12)
+        assert_allclose(coupling.factor(np.eye(N), transpose=True), R.T, atol=1e-12)
+        assert_allclose(coupling.solve_factor(R), np.eye(N), atol=1e-10)
+        K = rbf_kernel(X)
+        assert_allclose(coupling.sandwich(K), R.T @ K @ R, atol=1e-11)
+        degree = np.sum(W * ((S @ W) - np.diagonal(S))) / W.sum()
+        assert similarity.mean_degree == pytest.approx(degree)
+
+
+def test_the_width_of_real_targets_counts_weights():
+    found, expected = gaussian_similarity(REAL, TIMES.astype(float)).matrix, gaussian_similarity(REAL[ROWS]).matrix
+    assert_allclose(found[np.ix_(ROWS, ROWS)], expected, atol=1e-12)
+
+
+def test_the_objective_is_the_naive_sum():
+    weights = RNG.random(N) + 0.1
+    model = LearnedKernelMetric(collocation_weight=0.2, regression_weight=1.5).fit(X, Y, sample_weight=weights)
+    S = (Y[:, None] == Y) * np.outer(weights, weights)
+    F, targets = model.map(X), model.prototypes_[Y]
+    near = 0.1 * sum(S[i, j] * np.sum((F[i] - F[j]) ** 2) for i in range(N) for j in range(N))
+    assert model.objective_terms_.collocation == pytest.approx(near)
+    assert model.objective_terms_.regression == pytest.approx(0.75 * np.sum(weights[:, None] * (F - targets) ** 2))
+    K = oracles.gram_matrix(lambda x, z: oracles.gaussian(x, z, model.bandwidth_), X, X)
+    C, B = model.coefficients_, model.output_matrix_
+    assert model.objective_terms_.roughness == pytest.approx(0.5 * np.trace(C.T @ K @ C @ B))
+    assert_allclose(F, K @ C @ B, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (-np.ones(N), "must be finite and not negative.*in 60 places"),
+        (np.where(np.arange(N) == 7, np.nan, 1.0), "row 7: nan"),
+        (np.full(N, np.inf), "row 0: inf"),
+        (np.zeros(N), "zero for all rows"),
+        (np.ones(N - 1), r"each of the 60 rows; its shape is \(59,\)"),
+        (np.ones((N, 1)), r"its shape is \(60, 1\)"),
+        (["a"] * N, "a number for each row"),
+    ],
+)
+def test_weights_that_are_none(weights, message):
+    search = MetricSearchCV(LearnedKernelMetric(), {}, cv=2)
+    for estimator in (LearnedKernelMetric(), FixedKernelMetric(n_landmarks=20), search, MetricClassifier(time_budget=1)):
+        with pytest.raises(ValueError, match=message):
+            estimator.fit(X, Y, sample_weight=weights)
+    with pytest.raises(ValueError, match=message):
+        MetricRegressor(time_budget=1).fit(X, REAL, sample_weight=weights)
+    with pytest.raises(ValueError, match=message):
+        LearnedKernelMetric().partial_fit(X, Y, sample_weight=weights)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("even", "class_weight='even' is not known"),
+        ({7: 1.0}, "names 7, which is no class of y: these are 0, 1, 2"),
+        ({0: 0.0}, "positive numbers; for the class 0 it is 0.0"),
+        ({0: "2"}, "positive numbers"),
+        (2.0, "must be None, 'balanced' or a dict"),
+    ],
+)
+def test_weights_of_classes_that_are_none(given, message):
+    for estimator in (LearnedKernelMetric(class_weight=given), MetricClassifier(class_weight=given, time_budget=1)):
+        with pytest.raises(ValueError, match=message):
+            estimator.fit(X, Y)
+    with pytest.raises(ValueError, match=message):
+        LearnedKernelMetric(class_weight=given, n_landmarks=9).fit(iter([(X, Y)]))
+
+
+def test_what_does_not_fit_together():
+    with pytest.raises(ValueError, match="class_weight belongs to classes"):
+        LearnedKernelMetric(class_weight="balanced").fit(X, REAL)
+    with pytest.raises(ValueError, match="blocks of rows bring their own weights"):
+        LearnedKernelMetric(n_landmarks=9).fit(iter([(X, Y)]), sample_weight=np.ones(N))
+    with pytest.raises(ValueError, match="y has one class only"):
+        LearnedKernelMetric().fit(X, Y, sample_weight=(Y == 0).astype(float))
+
+
+def test_checked_weights():
+    assert check_sample_weight(None, 3) is None
+    assert check_sample_weight(np.ones(3), 3) is None
+    assert_array_equal(check_sample_weight(2, 3), [2, 2, 2])
+    assert_array_equal(class_weights({"b": 2}, np.array(["a", "b"]), np.array([3.0, 1.0])), [1, 2])
+    assert class_weights(None, np.array([0, 1]), np.array([3.0, 1.0])) is None
+
+
+def by_params(results):
+    names = [tuple(sorted((name.split("__")[-1], str(value)) for name, value in params.items())) for params in results["params"]]
+    return dict(zip(names, results["mean_test_score"], strict=True))
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("piped", [False, True])
+@pytest.mark.parametrize(
+    ("y", "settings"),
+    [
+        (Y, {}),
+        (REAL[:, 0], {}),
+        (Y, {"class_weight": "balanced", "input_metric": "diagonal"}),
+        (Y, {"class_weight": "balanced", "landmarks": X[:40]}),
+        (Y, {"input_metric": "diagonal", "landmarks": X[:40]}),
+    ],
+)
+def test_searches_have_the_scores_of_a_grid_search(model, piped, y, settings):
+    weights = np.random.default_rng(3).random(N) * 3 + 0.1
+    voters, scoring = (KNeighborsClassifier(), "accuracy") if y is Y else (KNeighborsRegressor(), "r2")
+    before = [("scale", StandardScaler())] if piped else []
+    inner = Pipeline([*before, ("metric", model(**settings))]) if piped else model(**settings)
+    third = ("n_rounds", [0, 1]) if "input_metric" in settings else ("bandwidth", [0.5, 2.0])
+    grid = {"regression_weight": [0.1, 10.0], "collocation_weight": [0.0, "auto"], third[0]: third[1]}
+    cv = KFold(3, shuffle=True, random_state=0)
+    own = {f"metric__{name}" if piped else name: values for name, values in grid.items()}
+    search = MetricSearchCV(inner, own, n_neighbors=[3, 5], cv=cv, scoring=scoring).fit(X, y, sample_weight=weights)
+    other = GridSearchCV(
+        Pipeline([*before, ("metric", model(**settings)), ("vote", voters)]),
+        {**{f"metric__{name}": values for name, values in grid.items()}, "vote__n_neighbors": [3, 5]},
+        cv=cv,
+        scoring=scoring,
+    ).fit(X, y, metric__sample_weight=weights)
+    found, expected = by_params(search.cv_results_), by_params(other.cv_results_)
+    assert found.keys() == expected.keys()
+    assert_allclose([found[name] for name in expected], list(expected.values()), atol=1e-9)
+    best = {name: value for name, value in search.best_params_.items() if name != "n_neighbors"}
+    refitted = inner.set_params(**best).fit(X, y, **{"metric__sample_weight" if piped else "sample_weight": weights})
+    assert off(search.transform(NEW), refitted.transform(NEW)) < 1e-8
+
+
+def test_routed_weights():
+    weights = np.random.default_rng(3).random(N) * 3 + 0.1
+    grid, cv = {"metric__regression_weight": [0.1, 10.0]}, KFold(3, shuffle=True, random_state=0)
+    with sklearn.config_context(enable_metadata_routing=True):
+        scoring = get_scorer("accuracy").set_score_request(sample_weight=True)
+        for scaled in (False, True):
+            steps = [
+                ("scale", StandardScaler().set_fit_request(sample_weight=scaled)),
+                ("metric", LearnedKernelMetric().set_fit_request(sample_weight=not scaled)),
+            ]
+            search = MetricSearchCV(Pipeline(steps), grid, n_neighbors=3, cv=cv, scoring=scoring)
+            other = GridSearchCV(Pipeline([*steps, ("vote", KNeighborsClassifier(3))]), grid, cv=cv, scoring=scoring)
+            assert_allclose(
+                search.fit(X, Y, sample_weight=weights).cv_results_["mean_test_score"],
+                other.fit(X, Y, sample_weight=weights).cv_results_["mean_test_score"],
+            )
+
+
+def test_a_search_leaves_rows_out():
+    """Also groups, weights of other steps, and rows of a kernel matrix."""
+    weights = np.where(np.arange(N) % 4 == 0, 0, 1.0 + np.arange(N) % 3)
+    rows = np.flatnonzero(weights)
+    grid, cv = {"regression_weight": [0.1, 10.0]}, KFold(3)
+    whole = MetricSearchCV(LearnedKernelMetric(), grid, cv=cv).fit(X, Y, sample_weight=weights)
+    part = MetricSearchCV(LearnedKernelMetric(), grid, cv=cv).fit(X[rows], Y[rows], sample_weight=weights[rows])
+    assert whole.n_samples_fit_ == len(rows)
+    assert_array_equal(whole.cv_results_["mean_test_score"], part.cv_results_["mean_test_score"])
+    K = rbf_kernel(X)
+    precomputed = MetricSearchCV(LearnedKernelMetric(kernel="precomputed"), grid, cv=cv).fit(K, Y, sample_weight=weights)
+    assert precomputed.n_features_in_ == len(rows)
+    with pytest.raises(TypeError, match="takes X, y and sample_weight, not 'wishes'"):
+        MetricSearchCV(LearnedKernelMetric(), grid, cv=cv).fit(X, Y, wishes=weights)
+
+
+class TestAutomatic:
+    def test_a_weight_of_zero_is_absence(self):
+        data, y = load_iris(return_X_y=True)
+        weights = (np.arange(150) % 3 > 0).astype(float)
+        rows = np.flatnonzero(weights)
+        whole = MetricClassifier(random_state=0).fit(data, y, sample_weight=weights)
+        assert_array_equal(whole.predict_proba(data), MetricClassifier(random_state=0).fit(data[rows], y[rows]).predict_proba(data))
+
+    def test_ones_change_no_bit(self):
+        plain = MetricRegressor(random_state=0).fit(X, REAL)
+        assert_array_equal(plain.predict(NEW), MetricRegressor(random_state=0).fit(X, REAL, np.ones(N)).predict(NEW))
+
+    def test_a_rare_class_is_found_if_it_counts(self):
+        data, y = make_classification(1600, 6, weights=[0.92], class_sep=0.6, flip_y=0.02, random_state=1)
+        train = np.arange(1600) % 4 == 0
+        plain, balanced = (
+            MetricClassifier(class_weight=given, random_state=0).fit(data[train], y[train]) for given in (None, "balanced")
+        )
+        found = [recall_score(y[~train], model.predict(data[~train])) for model in (plain, balanced)]
+        assert found[1] > found[0] + 0.15
+        assert balanced.predict_proba(data[~train])[:, 1].mean() > 1.5 * plain.predict_proba(data[~train])[:, 1].mean()
+
+    def test_noise_that_does_not_count_does_no_harm(self):
+        rng = np.random.default_rng(4)
+        data = rng.normal(size=(300, 2))
+        y = data[:, 0] + data[:, 1] ** 2
+        noisy = rng.random(300) < 0.3
+        spoilt = np.where(noisy, rng.normal(size=300) * 20, y)
+        plain, weighted = (
+            MetricRegressor(random_state=0).fit(data, spoilt, sample_weight=given) for given in (None, np.where(noisy, 1e-3, 1.0))
+        )
+        assert weighted.score(data[~noisy], y[~noisy]) > 0.95 > plain.score(data[~noisy], y[~noisy])
+
+
+def test_files_keep_the_weights_of_classes(tmp_path):
+    model = LearnedKernelMetric(class_weight={0: 2.0}).fit(X, Y)
+    outmetric.save(model, tmp_path / "model")
+    loaded = outmetric.load(tmp_path / "model")
+    assert loaded.class_weight == {0: 2.0}
+    assert_array_equal(loaded.transform(NEW), model.transform(NEW))
