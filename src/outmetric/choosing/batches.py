@@ -18,7 +18,6 @@ from sklearn.utils import gen_batches
 
 from outmetric.choosing.candidates import Alike, metric_of, weights_among
 from outmetric.estimators import (
-    LandmarkMap,
     Settings,
     check_new,
     check_supervision,
@@ -31,7 +30,7 @@ from outmetric.estimators import (
 from outmetric.foundation import Array, check_sample_weight, class_weights, combined_weights, n_points, require_memory
 from outmetric.kernels import MatrixKernel, ScalarKernel, weighted_matrix
 from outmetric.problem import ClassSummary, real_targets
-from outmetric.rows import Jacobians, gather, pull_back
+from outmetric.rows import Jacobians, LandmarkMap, gather, pull_back
 from outmetric.solvers import Decomposition, FeatureDecomposition, Maps
 
 # Candidates that are trained together; more would not be faster.

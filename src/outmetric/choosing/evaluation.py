@@ -17,9 +17,9 @@ from sklearn.utils.validation import _check_method_params
 from outmetric.choosing.batches import Batches, LandmarkFold, exact_maps, landmark_maps
 from outmetric.choosing.candidates import Group, metric_of, weights_among
 from outmetric.choosing.votes import ClassVote, Vote
-from outmetric.estimators import Gathered, LandmarkMap, check_training, data_kind, landmark_map, with_checked_landmarks
+from outmetric.estimators import Gathered, check_training, data_kind, landmark_map, with_checked_landmarks
 from outmetric.foundation import Array, check_sample_weight, fits_in_memory, in_threads, now, stack
-from outmetric.rows import Statistics, blocks_of, gather
+from outmetric.rows import LandmarkMap, Statistics, blocks_of, gather
 from outmetric.solvers import Maps, Status
 
 # With landmarks, at most so many training points of a fold vote on at most so many of its validation points.

@@ -22,7 +22,7 @@ from outmetric.estimators.checks import (
     mostly_alone,
     points_of_pairs,
 )
-from outmetric.estimators.fitting import LandmarkMap, exact_problem, landmark_map
+from outmetric.estimators.fitting import exact_problem, landmark_map
 from outmetric.estimators.kernel_metric import Gathered, KernelMetric
 from outmetric.estimators.metric import LinearMetric, Metric, OutputMetric, exportable_metric
 from outmetric.estimators.models import FixedKernelMetric, LearnedKernelMetric
@@ -30,6 +30,7 @@ from outmetric.estimators.rounds import Round, kernel_of_round, transform_of
 from outmetric.estimators.settings import Settings, settings_of
 from outmetric.estimators.streaming import with_checked_landmarks
 from outmetric.estimators.summary import Described, Fact, data, leading_features, listed, number, setting, settings_text, shortened
+from outmetric.estimators.unlabelled import PartlyLabelled, gaps, without_gaps
 
 __all__ = [
     "Described",
@@ -38,12 +39,12 @@ __all__ = [
     "Gathered",
     "KernelMetric",
     "KernelTransformer",
-    "LandmarkMap",
     "LearnedKernelMetric",
     "LinearMetric",
     "Metric",
     "MetricTransformer",
     "OutputMetric",
+    "PartlyLabelled",
     "Reasons",
     "Round",
     "Settings",
@@ -61,6 +62,7 @@ __all__ = [
     "exact_problem",
     "exchanged",
     "exportable_metric",
+    "gaps",
     "kept_points",
     "kernel_of_round",
     "landmark_map",
@@ -77,4 +79,5 @@ __all__ = [
     "shortened",
     "transform_of",
     "with_checked_landmarks",
+    "without_gaps",
 ]

@@ -233,7 +233,8 @@ def _warn_of_unlabelled(labels: Array) -> None:
     if len(others) > 1:
         warnings.warn(
             f"y holds -1 in {np.sum(labels == -1)} places beside {len(others)} labels >= 0, and it is taken for one more class. "
-            "If it means that there is no label, as in scikit-learn's semi-supervised estimators, leave those samples out.",
+            "If it means that there is no label, as in scikit-learn's semi-supervised estimators, leave those samples out, or let "
+            "FixedKernelMetric and LearnedKernelMetric use them: unlabeled='graph'.",
             UserWarning,
             stacklevel=4,
         )

@@ -29,7 +29,7 @@ from outmetric.problem import (
     real_summary,
     target_rank,
 )
-from outmetric.rows import LANDMARKS, Statistics, blocks_of, choose, gather, similarity_laplacian
+from outmetric.rows import LANDMARKS, LandmarkMap, NeighbourGraph, Statistics, blocks_of, choose, gather, similarity_laplacian
 from outmetric.solvers import (
     SMALL_SAMPLES,
     SOLVERS,
@@ -88,52 +88,14 @@ class Problem:
         """What kernels are resolved on."""
         return self.points
 
+    @property
+    def learned(self) -> Any:
+        """The points that have targets: all."""
+        return self.points
+
     def with_kernel(self, kernel: MatrixKernel) -> Problem:
         """The same problem with another kernel, resolved."""
         return replace(self, kernel=kernel)
-
-
-@dataclass(frozen=True, eq=False)
-class LandmarkMap:
-    """What a map in the space of landmark features is made of.
-
-    Attributes
-    ----------
-    kernel : MatrixKernel
-        Resolved.
-    features : Features
-    points : sample
-        Where the coefficients of the map are.
-    indices : array or None
-        Which training rows the landmarks are, if they were chosen among them.
-    spread_over : int or None
-        With a precomputed kernel, whose map has coefficients at all training points: their number.
-    sample : sample or None
-        The rows that the landmarks were chosen among and the kernel was resolved on.
-    single : bool
-        Whether single precision will do.
-    """
-
-    kernel: MatrixKernel
-    features: Features
-    points: Any
-    indices: Array | None = None
-    spread_over: int | None = None
-    sample: Any = None
-    single: bool = False
-
-    def with_kernel(self, kernel: MatrixKernel) -> LandmarkMap:
-        """The same landmarks with another kernel, resolved."""
-        parts = [Landmarks.make(scalar, self.points, scalar.gram(self.points), single=self.single) for scalar in kernel.scalars]
-        return replace(self, kernel=kernel, features=Features(tuple(parts)))
-
-    def place(self, coefficients: Array) -> Array:
-        """Coefficients of the landmarks as those of the map's points."""
-        if self.spread_over is None:
-            return coefficients.copy()
-        everywhere = np.zeros((self.spread_over, coefficients.shape[1]))
-        everywhere[self.indices] = coefficients
-        return everywhere
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,13 +137,23 @@ class Fit:
 
 @dataclass(frozen=True, eq=False)
 class LandmarkProblem:
-    """All that a fit with landmarks needs and the weights of its terms do not enter; see `Problem`."""
+    """All that a fit with landmarks needs and the weights of its terms do not enter; see `Problem`.
+
+    With a neighbour ``graph`` of all points, targets, similarity and weights are those of some ``rows`` of them.
+    """
 
     points: Any
     landmarks: LandmarkMap
     targets: Targets
     similarity: Similarity
     weights: Array | None = None
+    rows: Array | None = None
+    graph: NeighbourGraph | None = None
+
+    @property
+    def learned(self) -> Any:
+        """The points that have targets."""
+        return self.points if self.rows is None else self.points[self.rows]
 
     @property
     def sample(self) -> Any:
@@ -334,14 +306,14 @@ def landmark_problem(
 
 def fit_landmarks(settings: Settings, problem: LandmarkProblem, reason: str, on_iteration: OnIteration) -> Fit:
     """Fit a problem in the space of landmark features, after one pass over its rows."""
-    points, found, targets = problem.points, problem.landmarks, problem.targets
     summary = _summarise(settings, problem)
-    return _fit_summary(settings, found, summary, targets, n_points(points), reason, on_iteration)
+    n_samples = n_points(problem.points) if problem.rows is None else len(problem.rows)
+    return _fit_summary(settings, problem.landmarks, summary, problem.targets, n_samples, reason, on_iteration)
 
 
 def _summarise(settings: Settings, problem: LandmarkProblem) -> Summary:
     """One pass over the data."""
-    points, features, targets, similarity = problem.points, problem.landmarks.features, problem.targets, problem.similarity
+    points, features, targets, similarity = problem.learned, problem.landmarks.features, problem.targets, problem.similarity
     if targets.labels is not None and targets.prototypes is not None:
         cells = gather(features, blocks_of(points, targets.labels, None, problem.weights))
         summary = ClassSummary.make(np.stack([cells[k] for k in range(len(cells))]), features).with_prototypes(targets.prototypes)
@@ -349,6 +321,9 @@ def _summarise(settings: Settings, problem: LandmarkProblem) -> Summary:
         codes, m = np.zeros(len(targets.values), dtype=np.intp), targets.values.shape[1]
         (moments,) = gather(features, blocks_of(points, codes, targets.values, problem.weights), m).values()
         summary = real_summary(moments, features)
+    if problem.graph is not None:
+        graph = similarity_laplacian(features, problem.points, problem.graph.matrix)
+        summary = replace(summary, graph=settings.graph_weight * graph)
     if not isinstance(similarity, MatrixSimilarity) or settings.collocation_weight == 0:
         return summary
     laplacian = similarity_laplacian(features, points, similarity.repeated)

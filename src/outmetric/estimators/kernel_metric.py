@@ -10,12 +10,12 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_consistent_length
 
 from outmetric.estimators.base import KernelTransformer, bandwidth_of, check_training, data_kind
 from outmetric.estimators.checks import check_supervision
 from outmetric.estimators.fitting import (
     Fit,
-    LandmarkMap,
     exact_problem,
     fit_exactly,
     fit_landmarks,
@@ -23,13 +23,14 @@ from outmetric.estimators.fitting import (
     landmark_problem,
 )
 from outmetric.estimators.rounds import fit_points, fit_rows
-from outmetric.estimators.settings import settings_of
+from outmetric.estimators.settings import Settings, settings_of
 from outmetric.estimators.streaming import read_block, read_chunks, read_stream, weighted_rows_of, with_checked_landmarks
 from outmetric.estimators.summary import Fact, leading_features, number
+from outmetric.estimators.unlabelled import gaps, graph_problem, left_out, partly_labelled, without_gaps
 from outmetric.foundation import Array, announce, n_points, storable
 from outmetric.problem import Model
-from outmetric.rows import Statistics, is_dask
-from outmetric.solvers import Record, Status
+from outmetric.rows import LandmarkMap, Statistics, is_dask
+from outmetric.solvers import NystroemSolver, Record, Status
 
 # What only fits with landmarks, with an input metric, or of rows that came call by call, have.
 OCCASIONAL = (
@@ -41,6 +42,7 @@ OCCASIONAL = (
     "rounds_",
     "input_metric_",
     "feature_importances_",
+    "n_unlabeled_",
 )
 
 
@@ -66,6 +68,9 @@ class KernelMetric(KernelTransformer, ABC):
     prototypes: Any
     similarity: Any
     class_weight: Any = None  # what was pickled before there was one has none; and so on
+    unlabeled: Literal["graph", "ignore"] | None = None
+    graph_weight: float = 1.0
+    graph_neighbors: int = 10
     input_metric: Literal["diagonal", "full"] | None = None
     n_rounds: int = 2
     solver: str
@@ -110,6 +115,12 @@ class KernelMetric(KernelTransformer, ABC):
             )
         points = check_training(self, X, settings.kernel.takes)
         takes = data_kind(self)
+        if settings.unlabeled is not None and y is not None:
+            missing = gaps(y)
+            check_consistent_length(missing, np.empty(n_points(points)))
+            if missing.any() and settings.unlabeled == "graph" and settings.graph_weight > 0:
+                return self._fit_graph(settings, points, y, missing, sample_weight)
+            y, sample_weight = left_out(y, missing, sample_weight)
         y, labelled = check_supervision(self, y, n_points(points))
         settings, rows = weighted_rows_of(settings, points, y, labelled, takes, sample_weight)
         points, y, weights = rows
@@ -120,6 +131,18 @@ class KernelMetric(KernelTransformer, ABC):
         settings = with_checked_landmarks(self, settings)
         reduced = landmark_problem(settings, points, takes, y, labelled, weights)
         return self._keep(fit_points(settings, reduced, lambda problem: fit_landmarks(settings, problem, reason, self._tell)))
+
+    def _fit_graph(self, settings: Settings, points: Any, y: Any, missing: Array, sample_weight: Any) -> Self:
+        """Fit all rows, of which some have no label or target."""
+        if settings.solver not in ("auto", NystroemSolver.name):
+            raise ValueError(f"unlabeled='graph' needs solver='auto' or 'nystroem', not {settings.solver!r}.")
+        known, labelled = check_supervision(self, without_gaps(y, missing), int(np.sum(~missing)))
+        data = partly_labelled(points, data_kind(self), missing, known, labelled, sample_weight)
+        problem = graph_problem(self, settings, data)
+        reason = f"{missing.sum()} rows without labels"
+        self._keep(fit_points(settings, problem, lambda one: fit_landmarks(settings, one, reason, self._tell)))
+        self.n_unlabeled_ = int(missing.sum())
+        return self
 
     @available_if(_is_streamable)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:

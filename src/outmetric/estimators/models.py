@@ -58,6 +58,14 @@ class FixedKernelMetric(KernelMetric):
         returns the matrix. Must be symmetric with 0 <= s_ij <= s_ii.
     class_weight : None, "balanced" or dict
         How often the rows of each class count, beside ``sample_weight`` of `fit`; "balanced": all classes as much as one another.
+    unlabeled : None, "graph" or "ignore"
+        Rows may lack a label: -1 among whole numbers, NaN among real targets, None or NaN among words. None: -1 is a class like any
+        other, and what is missing an error. "ignore": such rows are left out. "graph": they enter through the neighbour graph of all
+        rows, along which the map is to be smooth. Then the map is made of landmarks; of up to 2000 rows all are, and the fit is exact.
+    graph_weight : float
+        Of the graph: 1 pulls neighbours together about as much as classes are pulled together by default. 0 is "ignore".
+    graph_neighbors : int
+        How many of its nearest rows each row is joined to.
     input_metric : None, "diagonal" or "full"
         Whether the kernel learns how to compare inputs: the learned metric is pulled back to the inputs, as a weight for each
         feature or as a whole Mahalanobis metric, and the fit is repeated with it. Only kernels with gradients can; "laplacian" and
@@ -150,6 +158,9 @@ class FixedKernelMetric(KernelMetric):
         prototypes: str | ArrayLike = "simplex",
         similarity: Any = "class",
         class_weight: Literal["balanced"] | Mapping[Any, float] | None = None,
+        unlabeled: Literal["graph", "ignore"] | None = None,
+        graph_weight: float = 1.0,
+        graph_neighbors: int = 10,
         input_metric: Literal["diagonal", "full"] | None = None,
         n_rounds: int = 2,
         solver: str = "auto",
@@ -171,6 +182,9 @@ class FixedKernelMetric(KernelMetric):
         self.prototypes = prototypes
         self.similarity = similarity
         self.class_weight = class_weight
+        self.unlabeled = unlabeled
+        self.graph_weight = graph_weight
+        self.graph_neighbors = graph_neighbors
         self.input_metric = input_metric
         self.n_rounds = n_rounds
         self.solver = solver
@@ -227,6 +241,14 @@ class LearnedKernelMetric(KernelMetric):
         returns the matrix. Must be symmetric with 0 <= s_ij <= s_ii.
     class_weight : None, "balanced" or dict
         How often the rows of each class count, beside ``sample_weight`` of `fit`; "balanced": all classes as much as one another.
+    unlabeled : None, "graph" or "ignore"
+        Rows may lack a label: -1 among whole numbers, NaN among real targets, None or NaN among words. None: -1 is a class like any
+        other, and what is missing an error. "ignore": such rows are left out. "graph": they enter through the neighbour graph of all
+        rows, along which the map is to be smooth. Then the map is made of landmarks; of up to 2000 rows all are, and the fit is exact.
+    graph_weight : float
+        Of the graph: 1 pulls neighbours together about as much as classes are pulled together by default. 0 is "ignore".
+    graph_neighbors : int
+        How many of its nearest rows each row is joined to.
     input_metric : None, "diagonal" or "full"
         Whether the kernel learns how to compare inputs: the learned metric is pulled back to the inputs, as a weight for each
         feature or as a whole Mahalanobis metric, and the fit is repeated with it. Only kernels with gradients can; "laplacian" and
@@ -325,6 +347,9 @@ class LearnedKernelMetric(KernelMetric):
         prototypes: str | ArrayLike = "simplex",
         similarity: Any = "class",
         class_weight: Literal["balanced"] | Mapping[Any, float] | None = None,
+        unlabeled: Literal["graph", "ignore"] | None = None,
+        graph_weight: float = 1.0,
+        graph_neighbors: int = 10,
         input_metric: Literal["diagonal", "full"] | None = None,
         n_rounds: int = 2,
         solver: str = "auto",
@@ -345,6 +370,9 @@ class LearnedKernelMetric(KernelMetric):
         self.prototypes = prototypes
         self.similarity = similarity
         self.class_weight = class_weight
+        self.unlabeled = unlabeled
+        self.graph_weight = graph_weight
+        self.graph_neighbors = graph_neighbors
         self.input_metric = input_metric
         self.n_rounds = n_rounds
         self.solver = solver

@@ -102,7 +102,8 @@ def fit_points(settings: Settings, problem: Problem | LandmarkProblem, fit: Call
     def refit(kernel: MatrixKernel) -> Fit:
         return fit(problem.with_kernel(kernel))
 
-    return _in_rounds(settings, fit(problem), refit, partial(pull_back, [(problem.points, problem.weights)]), problem.sample, y)
+    rows = problem.learned, problem.weights
+    return _in_rounds(settings, fit(problem), refit, partial(pull_back, [rows]), problem.sample, y)
 
 
 def fit_rows(settings: Settings, seen: RowsAtSource, reason: str, on_iteration: OnIteration) -> Fit:

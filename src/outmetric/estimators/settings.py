@@ -58,6 +58,9 @@ class Settings:
     regression_weight: float
     collocation_weight: float | str
     class_weight: Any
+    unlabeled: str | None
+    graph_weight: float
+    graph_neighbors: int
     input_metric: str | None
     n_rounds: int
     solver: str
@@ -173,6 +176,7 @@ class Settings:
         self.model.check(penalties)
         check_rounds(given.get("n_rounds", 0))
         check_weights(given.get("regression_weight", 1.0), given.get("collocation_weight", 0.0))
+        check_unlabelled(None, given.get("graph_weight", 0.0))
         return replace(self, penalties=penalties, **{name: value for name, value in given.items() if name not in penalties})
 
     @property
@@ -238,6 +242,13 @@ def _check_input_metric(input_metric: Any, kernel: MatrixKernel) -> None:
             )
 
 
+def check_unlabelled(unlabeled: Any, graph_weight: Any) -> None:
+    """Raise ValueError unless these say how rows without labels are used."""
+    if unlabeled not in (None, "graph", "ignore"):
+        raise ValueError(f"unlabeled={unlabeled!r} is not known; use None, 'graph' or 'ignore'.")
+    check_number("graph_weight", graph_weight)
+
+
 def settings_of(estimator: Any) -> Settings:
     """The settings of `FixedKernelMetric` or `LearnedKernelMetric`; raises ValueError for parameters that are none."""
     check_weights(estimator.regression_weight, estimator.collocation_weight)
@@ -260,6 +271,8 @@ def settings_of(estimator: Any) -> Settings:
             f"{type(estimator).__name__} learns the matrix of the kernel k(x, x') B itself: give a scalar kernel and one "
             "bandwidth; FixedKernelMetric takes matrix-valued kernels."
         )
+    check_unlabelled(estimator.unlabeled, estimator.graph_weight)
+    check_integer("graph_neighbors", estimator.graph_neighbors)
     check_rounds(estimator.n_rounds)
     kernel = declared_kernel(estimator)
     _check_input_metric(estimator.input_metric, kernel)
@@ -273,6 +286,9 @@ def settings_of(estimator: Any) -> Settings:
         regression_weight=estimator.regression_weight,
         collocation_weight=estimator.collocation_weight,
         class_weight=estimator.class_weight,
+        unlabeled=estimator.unlabeled,
+        graph_weight=estimator.graph_weight,
+        graph_neighbors=estimator.graph_neighbors,
         input_metric=estimator.input_metric,
         n_rounds=estimator.n_rounds,
         solver=estimator.solver,

@@ -12,11 +12,11 @@ from sklearn.base import clone
 
 from outmetric.estimators.base import adopt_data_kind, check_new, check_training, data_kind
 from outmetric.estimators.checks import check_supervision, check_targets
-from outmetric.estimators.fitting import MANY, LandmarkMap, landmark_features
+from outmetric.estimators.fitting import MANY, landmark_features
 from outmetric.estimators.settings import Settings
 from outmetric.foundation import Array, check_sample_weight, class_weights, combined_weights, n_points
 from outmetric.kernels import Features
-from outmetric.rows import BlockStream, CheckedBlock, Chunks, Jacobians, PullBack, Statistics, pull_back, weighted_rows
+from outmetric.rows import BlockStream, CheckedBlock, Chunks, Jacobians, LandmarkMap, PullBack, Statistics, pull_back, weighted_rows
 
 # What must not change between calls of `partial_fit`.
 LASTING = ("kernel", "bandwidth", "kernel_params", "n_landmarks", "landmarks")

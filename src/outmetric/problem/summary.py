@@ -5,7 +5,7 @@ With F = Phi Theta, everything that the models need is
     T = Phi'P Phi = lambda Phi'Phi + 2 gamma Phi'Delta Phi,     N = Phi'Y,     Y'Y,
 
 and for class similarity Phi'Delta Phi = sum_k [n_k G_k - s_k s_k'] with the Gram matrix G_k and the sum s_k of the features of
-class k.
+class k. Rows without targets enter T alone, by lambda times the weight of their neighbour graph times its Laplacian.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ class Summary:
         Y'Y.
     mean_degree : float
         Of the similarity.
+    graph : array of shape (r, r) or None
+        Phi'Delta Phi of the neighbour graph, times its weight, in units of lambda.
     """
 
     gram: Array
@@ -39,6 +41,7 @@ class Summary:
     cross: Array
     squares: Array
     mean_degree: float
+    graph: Array | None = None
 
     @property
     def visibility(self) -> float:
@@ -48,7 +51,8 @@ class Summary:
 
     def coupled(self, regression_weight: float, collocation_weight: float) -> Array:
         """T = Phi'P Phi."""
-        return regression_weight * self.gram + 2 * collocation_weight * self.laplacian
+        coupled = regression_weight * self.gram + 2 * collocation_weight * self.laplacian
+        return coupled if self.graph is None else coupled + regression_weight * self.graph
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +63,7 @@ class ClassSummary:
     laplacian: Array
     sums: Array
     counts: Array
+    graph: Array | None = None
 
     @classmethod
     def make(cls, moments: Array, features: Features) -> ClassSummary:
@@ -77,7 +82,7 @@ class ClassSummary:
     def with_prototypes(self, prototypes: Array) -> Summary:
         """With a target for each class."""
         squares = (self.counts[:, None] * prototypes).T @ prototypes
-        return Summary(self.gram, self.laplacian, self.sums.T @ prototypes, squares, self.mean_degree)
+        return Summary(self.gram, self.laplacian, self.sums.T @ prototypes, squares, self.mean_degree, self.graph)
 
 
 def real_summary(moments: Array, features: Features) -> Summary:

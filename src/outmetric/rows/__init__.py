@@ -1,8 +1,18 @@
 """Many rows: landmarks among them, sums over blocks of them, streams, and Dask."""
 
 from outmetric.rows.chunks import Chunks, dask_client, is_dask, transform_lazily, weighted_rows
-from outmetric.rows.landmarks import CANDIDATES, CHOICES, EXACT_MEMBERS, EXACT_SAMPLES, EXACT_SEARCHED, LANDMARKS, choose
+from outmetric.rows.landmarks import (
+    CANDIDATES,
+    CHOICES,
+    EXACT_MEMBERS,
+    EXACT_SAMPLES,
+    EXACT_SEARCHED,
+    LANDMARKS,
+    LandmarkMap,
+    choose,
+)
 from outmetric.rows.moments import blocks_of, gather, similarity_laplacian
+from outmetric.rows.neighbours import NeighbourGraph
 from outmetric.rows.pullback import Jacobians, PullBack, pull_back
 from outmetric.rows.statistics import CheckedBlock, Statistics
 from outmetric.rows.streams import BlockStream
@@ -18,6 +28,8 @@ __all__ = [
     "CheckedBlock",
     "Chunks",
     "Jacobians",
+    "LandmarkMap",
+    "NeighbourGraph",
     "PullBack",
     "Statistics",
     "blocks_of",

@@ -1,14 +1,15 @@
-"""Which rows become landmarks."""
+"""Which rows become landmarks, and maps that are made of them."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.optimize
 
 from outmetric.foundation import Array, n_points
-from outmetric.kernels import ScalarKernel
+from outmetric.kernels import Features, Landmarks, MatrixKernel, ScalarKernel
 
 # Landmarks are chosen among at most this many rows for each landmark that is wanted.
 CANDIDATES = 5
@@ -89,3 +90,46 @@ def _leverage_scores(columns: Any, diagonal: Array, count: int, rng: np.random.G
     ridge = float(np.exp(scipy.optimize.brentq(excess, low, high) if excess(low) > 0 else low))
     within = np.sum((phi @ turn) ** 2 / (weights + ridge), axis=1)
     return np.asarray(within + beyond / (beyond + ridge))
+
+
+@dataclass(frozen=True, eq=False)
+class LandmarkMap:
+    """What a map in the space of landmark features is made of.
+
+    Attributes
+    ----------
+    kernel : MatrixKernel
+        Resolved.
+    features : Features
+    points : sample
+        Where the coefficients of the map are.
+    indices : array or None
+        Which training rows the landmarks are, if they were chosen among them.
+    spread_over : int or None
+        With a precomputed kernel, whose map has coefficients at all training points: their number.
+    sample : sample or None
+        The rows that the landmarks were chosen among and the kernel was resolved on.
+    single : bool
+        Whether single precision will do.
+    """
+
+    kernel: MatrixKernel
+    features: Features
+    points: Any
+    indices: Array | None = None
+    spread_over: int | None = None
+    sample: Any = None
+    single: bool = False
+
+    def with_kernel(self, kernel: MatrixKernel) -> LandmarkMap:
+        """The same landmarks with another kernel, resolved."""
+        parts = [Landmarks.make(scalar, self.points, scalar.gram(self.points), single=self.single) for scalar in kernel.scalars]
+        return replace(self, kernel=kernel, features=Features(tuple(parts)))
+
+    def place(self, coefficients: Array) -> Array:
+        """Coefficients of the landmarks as those of the map's points."""
+        if self.spread_over is None:
+            return coefficients.copy()
+        everywhere = np.zeros((self.spread_over, coefficients.shape[1]))
+        everywhere[self.indices] = coefficients
+        return everywhere

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
+from scipy.sparse.csgraph import reverse_cuthill_mckee
 from sklearn.utils import gen_batches
 
 from outmetric.foundation import Array, in_threads, n_points, require_memory, stack
@@ -115,23 +116,30 @@ def blocks_of(X: Any, codes: Array, extra: Array | None = None, weights: Array |
 def similarity_laplacian(features: Features, X: Any, similarity: Any, rows: int = 4096) -> Array:
     """Phi'Delta Phi for a dense or sparse (n, n) similarity, its entries summed block by block.
 
-    A sparse similarity asks for the features of those rows only that the block is similar to; a dense one is larger than the
-    features of all rows, so these are held.
+    A sparse similarity asks for the features of those rows only that the block is similar to: rows are ordered so that these are
+    few. A dense one is larger than the features of all rows, so these are held.
     """
     n = n_points(X)
     degrees = np.asarray(similarity.sum(axis=1)).ravel()
     sparse = scipy.sparse.issparse(similarity)
     held = None if sparse else np.concatenate([features.features(X[part]) for part in gen_batches(n, rows)])
-    total = np.zeros((features.rank, features.rank))
-    for part in gen_batches(n, rows):
-        own = features.features(X[part]) if held is None else held[part]
-        total += (degrees[part, None] * own).T @ own
+    order = reverse_cuthill_mckee(similarity.tocsr(), symmetric_mode=True) if sparse and n > rows else np.arange(n)
+
+    def of_block(part: slice) -> Array:
         if held is not None:
-            total -= own.T @ (similarity[part] @ held)
-            continue
-        block = similarity[part].tocsc()
-        others = np.flatnonzero(np.diff(block.indptr))
+            own = held[part]
+            return np.asarray((degrees[part, None] * own).T @ own - own.T @ (similarity[part] @ held))
+        block = order[part]
+        own = features.features(X[block])
+        total = (degrees[block, None] * own).T @ own
+        near = similarity[block].tocsc()
+        others = np.flatnonzero(np.diff(near.indptr))
         for begin in range(0, len(others), rows):
             some = others[begin : begin + rows]
-            total -= own.T @ (block[:, some] @ features.features(X[some]))
+            total -= own.T @ (near[:, some] @ features.features(X[some]))
+        return np.asarray(total)
+
+    total = np.zeros((features.rank, features.rank))
+    for found in in_threads(of_block, gen_batches(n, rows)):
+        total += found
     return (total + total.T) / 2

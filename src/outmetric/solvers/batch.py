@@ -176,7 +176,8 @@ class FeatureDecomposition(Decomposition):
 
     def __init__(self, summary: ClassSummary, train: Array, new: Array, weight_ratio: float) -> None:
         self.summary = summary
-        spectrum, basis = np.linalg.eigh(summary.gram + 2 * weight_ratio * summary.laplacian)
+        coupled = summary.gram + 2 * weight_ratio * summary.laplacian
+        spectrum, basis = np.linalg.eigh(coupled if summary.graph is None else coupled + summary.graph)
         kept = spectrum > len(spectrum) * np.finfo(np.float64).eps * spectrum[-1]
         self.round_off = round_off(spectrum)
         self.spectrum, self.basis = spectrum[kept], basis[:, kept]

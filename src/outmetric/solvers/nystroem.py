@@ -50,6 +50,8 @@ class NystroemSolver(Solver):
         metric = evaluated.metric_factor.T @ evaluated.metric_factor
         parameters = self.parameters(evaluated, output_matrix)
         near = 2 * self.collocation_weight * parameters.T @ self.summary.laplacian @ parameters
+        if self.summary.graph is not None:
+            near = near + self.regression_weight * parameters.T @ self.summary.graph @ parameters
         return Terms(
             roughness=0.5 * evaluated.squared_norm,
             collocation=0.5 * float(np.vdot(metric, near)),
