@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.pipeline import Pipeline
-from sklearn.utils import gen_batches
+from sklearn.utils import _safe_indexing, gen_batches
 
 from outmetric.choosing.candidates import Alike, metric_of, weights_among
 from outmetric.estimators import (
+    PartlyLabelled,
     Settings,
     check_new,
     check_supervision,
@@ -30,7 +31,7 @@ from outmetric.estimators import (
 from outmetric.foundation import Array, check_sample_weight, class_weights, combined_weights, n_points, require_memory
 from outmetric.kernels import MatrixKernel, ScalarKernel, weighted_matrix
 from outmetric.problem import ClassSummary, real_targets
-from outmetric.rows import Jacobians, LandmarkMap, gather, pull_back
+from outmetric.rows import Jacobians, LandmarkMap, blocks_of, gather, pull_back, similarity_laplacian
 from outmetric.solvers import Decomposition, FeatureDecomposition, Maps
 
 # Candidates that are trained together; more would not be faster.
@@ -46,27 +47,23 @@ def exact_maps(
     estimator: Any,
     settings: Settings,
     members: tuple[Alike, ...],
-    X_train: Any,
+    X_rows: Any,
     y_train: Array,
     X_test: Any,
     params: Mapping[str, Any],
 ) -> Batches:
-    """The maps of all members, by exact fits."""
-    weights, params = weights_among(estimator, params)
-    if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
-        before = Pipeline(estimator.steps[:-1])
-        X_train, X_test = before.fit_transform(X_train, y_train, **params), before.transform(X_test)
-    metric = metric_of(estimator)
+    """The maps of all members, by exact fits; rows beyond those with the targets ``y_train`` are for steps before the metric."""
+    weights, X_rows, X_test = _prepared(estimator, X_rows, y_train, X_test, params)
+    metric, n = metric_of(estimator), len(y_train)
+    X_train = X_rows if n_points(X_rows) == n else _safe_indexing(X_rows, np.arange(n))
     points = check_training(metric, X_train, settings.kernel.takes)
-    y, labelled = check_supervision(metric, y_train, n_points(points))
-    weights = check_sample_weight(weights, n_points(points))
+    y, labelled = check_supervision(metric, y_train, n)
     weights = combined_weights(weights, settings.class_weight, y) if labelled else weights
     # Without it no real targets are similar, so it must not be left out if one of the members has it.
     coupled = any(member.settings["collocation_weight"] != 0 for member in members)
     together = replace(settings, collocation_weight="auto" if coupled else 0.0)
     problem = exact_problem(together, points, data_kind(metric), y, labelled, weights)
     new = check_new(metric, X_test)
-    n = len(problem.targets.values)
     matrices = 3 + problem.similarity.held_arrays
     require_memory(
         8.0 * matrices * n * n,
@@ -82,7 +79,7 @@ def exact_maps(
 
     shared = grams(scalar)
 
-    def decompose(ratio: float) -> Decomposition:
+    def decompose(own: Settings, ratio: float) -> Decomposition:
         return Decomposition(*shared, problem.similarity, ratio, roots)
 
     def targets(own: Settings) -> Array:
@@ -144,15 +141,17 @@ class LandmarkFold:
 
 @dataclass(frozen=True, eq=False)
 class _FeatureSpace:
-    """A fold in the space of its landmarks' features."""
+    """A fold in the space of its landmarks' features; ``graph`` is Phi'Delta Phi of a neighbour graph, if there is one."""
 
     landmarks: LandmarkMap
     summary: ClassSummary
     train: Array
     new: Array
+    graph: Array | None = None
 
-    def decompose(self, ratio: float) -> Decomposition:
-        return FeatureDecomposition(self.summary, self.train, self.new, ratio)
+    def decompose(self, own: Settings, ratio: float) -> Decomposition:
+        summary = self.summary if self.graph is None else replace(self.summary, graph=own.graph_weight * self.graph)
+        return FeatureDecomposition(summary, self.train, self.new, ratio)
 
     def jacobians(self, parameters: Array) -> Jacobians:
         """Of the coordinates phi(x)'parameters."""
@@ -189,8 +188,66 @@ def landmark_maps(
         changed = landmarks.with_kernel(kernel_of_round(own, transform, landmarks.sample))
         cells = gather(changed.features, fold.blocks())
         space = fold.space(changed, np.stack([cells[label] for label in sorted(cells)]))
-        return space, space.decompose(own.gamma(space.summary.mean_degree) / own.regression_weight)
+        return space, space.decompose(own, own.gamma(space.summary.mean_degree) / own.regression_weight)
 
+    yield from _batches(settings, members, first.summary.mean_degree, first.decompose, targets, following)
+
+
+def _prepared(estimator: Any, X_rows: Any, y_train: Array, X_test: Any, params: Mapping[str, Any]) -> tuple[Array | None, Any, Any]:
+    """The weights of the training rows, and the data after the steps before the metric, which see all rows."""
+    weights, params = weights_among(estimator, params)
+    if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
+        before, y = Pipeline(estimator.steps[:-1]), y_train if n_points(X_rows) == len(y_train) else None
+        X_rows, X_test = before.fit_transform(X_rows, y, **params), before.transform(X_test)
+    own = None if weights is None else np.asarray(weights)[: len(y_train)]
+    return check_sample_weight(own, len(y_train)), X_rows, X_test
+
+
+def graph_maps(
+    estimator: Any,
+    settings: Settings,
+    members: tuple[Alike, ...],
+    X_rows: Any,
+    y_train: Array,
+    X_test: Any,
+    params: Mapping[str, Any],
+) -> Batches:
+    """The maps of all members, by fits on rows of which the first have the labels ``y_train``, and the others none."""
+    missing = np.arange(n_points(X_rows)) >= len(y_train)
+    weights, X_rows, X_test = _prepared(estimator, X_rows, y_train, X_test, params)
+    metric = metric_of(estimator)
+    points = check_training(metric, X_rows, settings.kernel.takes)
+    y, labelled = check_supervision(metric, y_train, len(y_train))
+    classes, labels = np.unique(y, return_inverse=True)
+    weights = combined_weights(weights, settings.class_weight, y)
+    data = PartlyLabelled(points, data_kind(metric), missing, y, labelled, weights)
+    new, found = check_new(metric, X_test), data.landmarks(metric, settings)
+    graph = data.graph(settings, found)
+    rows = np.arange(len(y))
+
+    def space_of(landmarks: LandmarkMap) -> _FeatureSpace:
+        cells = gather(landmarks.features, blocks_of(points[rows], labels, None, weights))
+        summary = ClassSummary.make(np.stack([cells[label] for label in range(len(classes))]), landmarks.features)
+        laplacian = similarity_laplacian(landmarks.features, points, graph.matrix)
+        train, asked = (landmarks.features.features(part) for part in (points[rows], new))
+        return _FeatureSpace(landmarks, summary, train, asked, laplacian)
+
+    def targets(own: Settings) -> Array:
+        prototypes = own.class_targets(classes, len(y)).prototypes
+        assert prototypes is not None
+        return prototypes
+
+    def following(own: Settings, maps: Maps, space: _FeatureSpace | None) -> tuple[_FeatureSpace, Decomposition] | None:
+        assert settings.input_metric is not None
+        assert maps.coefficients is not None
+        jacobians = (space or first).jacobians(maps.coefficients[0])
+        transform = transform_of(pull_back([(points[rows], weights)], jacobians, settings.input_metric))
+        if transform.trouble is not None:
+            return None
+        space = space_of(found.with_kernel(kernel_of_round(own, transform, found.sample)))
+        return space, space.decompose(own, own.gamma(space.summary.mean_degree) / own.regression_weight)
+
+    first = space_of(found)
     yield from _batches(settings, members, first.summary.mean_degree, first.decompose, targets, following)
 
 
@@ -198,22 +255,22 @@ def _batches(
     settings: Settings,
     members: tuple[Alike, ...],
     degree: float,
-    decompose: Callable[[float], Decomposition],
+    decompose: Callable[[Settings, float], Decomposition],
     targets_of: Callable[[Settings], Array],
     following: Callable[[Settings, Maps, Any], tuple[Any, Decomposition] | None],
 ) -> Batches:
     """The maps of all members.
 
-    ``decompose`` gives what those with one ratio of weights share; ``following``, from the settings of a member, its maps and what
-    it returned for the round before (None at first), something to pass on and the decomposition of the next round of an input
-    metric, or None if the metric has degenerated.
+    ``decompose`` gives what those with one ratio of weights and one weight of the graph share; ``following``, from the settings of
+    a member, its maps and what it returned for the round before (None at first), something to pass on and the decomposition of the
+    next round of an input metric, or None if the metric has degenerated.
     """
     alike: dict[Any, dict[Any, list[int]]] = defaultdict(lambda: defaultdict(list))
     for position, member in enumerate(members):
         alike[member.ratio][member.targets].append(position)
     for by_targets in alike.values():
         first = settings.with_weights(members[next(iter(by_targets.values()))[0]].settings)
-        shared = cache(partial(decompose, first.gamma(degree) / first.regression_weight))
+        shared = cache(partial(decompose, first, first.gamma(degree) / first.regression_weight))
         for positions in by_targets.values():
             targets = cache(partial(targets_of, settings.with_weights(members[positions[0]].settings)))
             plain = [position for position in positions if not members[position].rounds]

@@ -16,15 +16,12 @@ import numpy as np
 from sklearn import get_config
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _check_method_params
 
 from outmetric.estimators import KernelMetric, MetricTransformer, Settings, settings_of
-from outmetric.foundation import Array
 from outmetric.kernels import median_factor
 from outmetric.problem import FixedKernelModel, LearnedKernelModel
 
-WEIGHTS = ("regression_weight", "collocation_weight", *FixedKernelModel.weights, *LearnedKernelModel.weights)
+WEIGHTS = ("regression_weight", "collocation_weight", "graph_weight", *FixedKernelModel.weights, *LearnedKernelModel.weights)
 TARGETS = ("n_components", "prototypes")
 ROUNDS = ("n_rounds",)
 
@@ -33,8 +30,9 @@ ROUNDS = ("n_rounds",)
 class Alike:
     """Candidates, by their numbers, that the model cannot tell apart, with the settings of the first.
 
-    ``ratio`` is gamma/lambda or "auto", and ``targets`` a fingerprint of what decides the targets: those that agree in the first
-    share a decomposition, in both a batch. Those of one ``track`` differ in nothing but the ``rounds`` of their input metric.
+    ``ratio`` is gamma/lambda or "auto", with the weight of the graph, and ``targets`` a fingerprint of what decides the targets:
+    those that agree in the first share a decomposition, in both a batch. Those of one ``track`` differ in nothing but the
+    ``rounds`` of their input metric.
     """
 
     settings: Mapping[str, Any]
@@ -71,6 +69,11 @@ class Group:
             longest[member.track] = max(longest.get(member.track, 0), member.rounds)
         return len({member.ratio for member in self.members}) + sum(longest.values())
 
+    @property
+    def uses_graph(self) -> bool:
+        """Whether rows without labels enter its fits, if there are such."""
+        return self.settings is not None and self.settings.unlabeled == "graph"
+
     def landmarks_reason(self, n_samples: int) -> str | None:
         """Why the candidates are fitted with landmarks and can share the pass, or None."""
         return None if self.settings is None else self.settings.landmarks_reason(n_samples)
@@ -101,22 +104,20 @@ def weights_among(estimator: Any, params: Mapping[str, Any]) -> tuple[Any, dict[
     return weights, {key: value for key, value in params.items() if key != name}
 
 
-def of_rows(
-    rows: Array, X: Any, y: Array, groups: Any, params: Mapping[str, Any], weights: Array, *, pairwise: bool
-) -> tuple[Any, Array, Any, dict[str, Any], Array]:
-    """What belongs to some of the rows."""
-    chosen = None if groups is None else _safe_indexing(groups, rows)
-    X_chosen = np.asarray(X)[np.ix_(rows, rows)] if pairwise else _safe_indexing(X, rows)
-    return X_chosen, y[rows], chosen, _check_method_params(X, params, rows), weights[rows]
-
-
 def shared_groups(
-    estimator: Any, candidates: Iterable[Mapping[str, Any]], dimension: int, n_samples: int, *, labelled: bool = True
+    estimator: Any,
+    candidates: Iterable[Mapping[str, Any]],
+    dimension: int,
+    n_samples: int,
+    *,
+    labelled: bool = True,
+    partly: bool = False,
 ) -> tuple[list[Group], list[tuple[float, ...]]]:
     """The groups of candidates, and for each candidate a tuple that is smaller the simpler it is.
 
     ``dimension`` is that of the targets unless candidates say otherwise; ``n_samples`` are in all folds together. Real targets
-    (not ``labelled``) with other components make other rows similar, so candidates share their components too.
+    (not ``labelled``) with other components make other rows similar, so candidates share their components too. ``partly``: there
+    are rows without labels.
     """
     prefix = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
     bases: dict[Any, tuple[Any, Settings | None]] = {}
@@ -127,10 +128,12 @@ def shared_groups(
     for index, candidate in enumerate(candidates):
         flexible = {prefix + name for name in (*WEIGHTS, *(TARGETS if labelled else ()), *ROUNDS)} & set(candidate)
         common = {name: value for name, value in candidate.items() if name not in flexible}
+        if partly and candidate.get(prefix + "graph_weight", getattr(metric_of(estimator), "graph_weight", None)) == 0:
+            common[prefix + "unlabeled"] = "ignore"
         key = _fingerprint(common)
         if key not in bases:
             base = clone(estimator).set_params(**clone(common, safe=False))
-            bases[key] = base, _served(metric_of(base), labelled, n_samples)
+            bases[key] = base, _served(metric_of(base), labelled, n_samples, partly)
             order.append(key)
         base, settings = bases[key]
         metric = metric_of(base)
@@ -138,7 +141,7 @@ def shared_groups(
             simplicity.append(())
             alone[index] = _alone(estimator, candidate, index)
             continue
-        names = ("regression_weight", "collocation_weight", *metric.model.weights, *TARGETS, *ROUNDS)
+        names = ("regression_weight", "collocation_weight", "graph_weight", *metric.model.weights, *TARGETS, *ROUNDS)
         given = {name: candidate.get(prefix + name, getattr(metric, name)) for name in names}
         simplicity.append(_simplicity(given, metric.bandwidth, dimension))
         unknown = {name for name in flexible if name.removeprefix(prefix) not in given}
@@ -151,7 +154,7 @@ def shared_groups(
             alone[index] = _alone(estimator, candidate, index)
             continue
         targets = _fingerprint({name: given[name] for name in TARGETS})
-        ratio = _weight_ratio(given)
+        ratio = _weight_ratio(given), given["graph_weight"] if partly and settings.unlabeled == "graph" else None
         # Rounds are prefixes of one another, so that all candidates of one track cost what the longest of them does.
         track = targets, ratio, metric.model.essence(given, given["regression_weight"])
         found = essences.setdefault(key, {})
@@ -167,7 +170,7 @@ def _alone(estimator: Any, candidate: Mapping[str, Any], index: int) -> Group:
     return Group(own, (Alike({}, (index,)),), None)
 
 
-def _served(metric: Any, labelled: bool, n_samples: int) -> Settings | None:
+def _served(metric: Any, labelled: bool, n_samples: int, partly: bool) -> Settings | None:
     """The settings of a metric if a shared decomposition can stand in for its fits."""
     if not isinstance(metric, MetricTransformer):
         raise TypeError(f"MetricSearchCV tunes the metrics of outmetric, not {type(metric).__name__}.")
@@ -176,6 +179,8 @@ def _served(metric: Any, labelled: bool, n_samples: int) -> Settings | None:
     try:
         settings = settings_of(metric)
     except (ValueError, TypeError):  # a fit of its own will tell
+        return None
+    if partly and (settings.landmarks_reason(n_samples) is not None or not (labelled and isinstance(metric.similarity, str))):
         return None
     if settings.landmarks_reason(n_samples) is not None and not (labelled and isinstance(metric.similarity, str)):
         return None  # one pass for all folds knows classes only

@@ -14,7 +14,7 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params
 
-from outmetric.choosing.batches import Batches, LandmarkFold, exact_maps, landmark_maps
+from outmetric.choosing.batches import Batches, LandmarkFold, exact_maps, graph_maps, landmark_maps
 from outmetric.choosing.candidates import Group, metric_of, weights_among
 from outmetric.choosing.votes import ClassVote, Vote
 from outmetric.estimators import Gathered, check_training, data_kind, landmark_map, with_checked_landmarks
@@ -41,11 +41,14 @@ class Request:
         Whether the training parts are scored as well.
     error_score : float or "raise"
         The score where a fit or a scorer fails.
+    unlabelled : array or None
+        Rows without labels, which belong to every training part but do not vote.
     """
 
     fit_params: Mapping[str, Any] = field(default_factory=dict)
     train_scores: bool = False
     error_score: Any = np.nan
+    unlabelled: Array | None = None
 
     @property
     def raises(self) -> bool:
@@ -118,20 +121,28 @@ def _signatures(splits: Splits, n_samples: int) -> Array:
 
 def evaluate(task: Task, X: Any, y: Array, vote: Vote, request: Request) -> list[FoldScores]:
     """Scores of a group's candidates, fold by fold."""
-    if task.group.landmarks_reason(len(y)) is not None:
+    if task.group.landmarks_reason(len(y)) is not None and request.unlabelled is None:
         assert isinstance(vote, ClassVote)  # others are not served by landmarks
         return _evaluate_landmarks(task, X, y, vote, request)
     (fold,), ((train, test),) = task.folds, task.splits
     estimator = clone(task.group.estimator)
 
+    settings, members = task.group.settings, task.group.members
+    # Those without labels come last.
+    rows = train if request.unlabelled is None else np.concatenate([train, request.unlabelled])
+
     def maps() -> Batches:
-        X_train, y_train = _safe_split(estimator, X, y, train)
-        X_test, _ = _safe_split(estimator, X, y, test, train)
-        params = _check_method_params(X, request.fit_params, train)
-        if task.group.settings is None:
-            yield [0], partial(_own_maps, estimator, X_train, y_train, X_test, params)
-        else:
-            yield from exact_maps(estimator, task.group.settings, task.group.members, X_train, y_train, X_test, params)
+        # A metric that ignores them does not see them, but the steps before it do.
+        ignored = settings is not None and not task.group.uses_graph and not isinstance(estimator, Pipeline)
+        seen = train if ignored else rows
+        X_rows, y_rows = _safe_split(estimator, X, y, seen)
+        X_test, _ = _safe_split(estimator, X, y, test, seen)
+        params = _check_method_params(X, request.fit_params, seen)
+        if settings is None:
+            yield [0], partial(_own_maps, estimator, X_rows, y_rows, X_test, params, len(train))
+            return
+        make = graph_maps if task.group.uses_graph and request.unlabelled is not None else exact_maps
+        yield from make(estimator, settings, members, X_rows, y_rows[: len(train)], X_test, params)
 
     return [_score(task, fold, maps, vote, train, test, X, request)]
 
@@ -194,11 +205,11 @@ def _told(error: Exception) -> str:
     return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
 
 
-def _own_maps(estimator: Any, X_train: Any, y_train: Array, X_test: Any, params: Mapping[str, Any]) -> Maps:
-    """The maps of a single candidate, by a fit."""
-    estimator.fit(X_train, y_train, **params)
-    train, new = (np.asarray(estimator.transform(part))[None] for part in (X_train, X_test))
-    return Maps(train, new, np.ones(1, dtype=bool), np.ones(1, dtype=bool))
+def _own_maps(estimator: Any, X_rows: Any, y_rows: Array, X_test: Any, params: Mapping[str, Any], n_train: int) -> Maps:
+    """The maps of a single candidate, by a fit; the first rows have labels and vote."""
+    estimator.fit(X_rows, y_rows, **params)
+    train, new = (np.asarray(estimator.transform(part))[None] for part in (X_rows, X_test))
+    return Maps(train[:, :n_train], new, np.ones(1, dtype=bool), np.ones(1, dtype=bool))
 
 
 def _evaluate_landmarks(task: Task, X: Any, y: Array, vote: ClassVote, request: Request) -> list[FoldScores]:

@@ -247,7 +247,10 @@ class Scoring:
         """Find out what candidates share; for ``n_classes`` classes, or for real targets of a dimension."""
         request = request or Request()
         dimension = (n_classes or 0) - 1 if dimension is None else dimension
-        groups, simplicity = shared_groups(estimator, candidates, dimension, n_samples, labelled=n_classes is not None)
+        partly = request.unlabelled is not None
+        groups, simplicity = shared_groups(
+            estimator, candidates, dimension, n_samples, labelled=n_classes is not None, partly=partly
+        )
         by_landmarks = any(group.landmarks_reason(n_samples) is not None for group in groups)
         most = min(REFERENCE if by_landmarks else n_samples, *(len(train) for train, _ in splits))
         neighbours = neighbour_counts(n_neighbors, most)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -18,26 +19,24 @@ from sklearn.exceptions import ConvergenceWarning, FitFailedWarning, NotFittedEr
 from sklearn.model_selection import ParameterGrid, ParameterSampler, check_cv
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import Pipeline
-from sklearn.utils import Bunch, _safe_indexing, indexable
+from sklearn.utils import Bunch, _safe_indexing
 from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping, process_routing
-from sklearn.utils.validation import _check_method_params, column_or_1d
 
 from outmetric.choosing.callbacks import CallbackSupportMixin, Progress, with_callbacks
-from outmetric.choosing.candidates import metric_of, of_rows, weight_parameter
+from outmetric.choosing.candidates import metric_of, weight_parameter
 from outmetric.choosing.evaluation import Request
 from outmetric.choosing.prediction import BestCandidateMixin
 from outmetric.choosing.scores import ScoreFunction, check_real_scoring, is_multimetric, score_function, scorer_of, scoring_for
 from outmetric.choosing.scoring import Scoring, check_refit, chosen_row, deciding_metric
+from outmetric.choosing.supervision import Supervision
 from outmetric.choosing.votes import AverageVote, ClassVote, ScoredVote, check_averages, check_voters, neighbours_to_onnx
-from outmetric.estimators import Described, Fact, check_supervision, data, number, settings_text
+from outmetric.estimators import Described, Fact, data, number, settings_text
 from outmetric.foundation import (
     Array,
     check_integer,
     check_same_features,
-    check_sample_weight,
     exportable_votes,
     is_fitted,
-    n_points,
     sample_of,
     storable,
 )
@@ -210,7 +209,8 @@ class MetricSearchCV(CallbackSupportMixin, BestCandidateMixin, MetaEstimatorMixi
         ----------
         X : data that the estimator takes
         y : array of shape (n,) or (n, q)
-            Class labels, or real targets.
+            Class labels, or real targets. Rows may lack them if ``unlabeled`` of the estimator, or of a candidate, says what is to
+            become of such rows: they are in every training part, and scores are those of the others.
         groups : array of shape (n,), optional
             For splitters that keep groups together.
         sample_weight : array of shape (n,), optional
@@ -227,43 +227,40 @@ class MetricSearchCV(CallbackSupportMixin, BestCandidateMixin, MetaEstimatorMixi
                 "MetricSearchCV takes data in memory: search on X.compute() or on a sample of it, then fit the best on X."
             )
         self._check_parameters()
-        X, y, groups = indexable(X, y, groups)
-        y, labelled = check_supervision(self, y, n_points(X))
-        params = _check_method_params(X, params)
-        weights = check_sample_weight(sample_weight, n_points(X))
-        if weights is not None:
-            if not (weights > 0).all():
-                rows, pairwise = np.flatnonzero(weights), self.__sklearn_tags__().input_tags.pairwise
-                X, y, groups, params, weights = of_rows(rows, X, y, groups, params, weights, pairwise=pairwise)
-            params = {**params, weight_parameter(self.estimator): weights}
-        asked = scoring_for(self.scoring, real=not labelled)
+        candidates = self._candidates()
+        given = Supervision.of(self, candidates, X, y, groups, sample_weight, params)
+        asked = scoring_for(self.scoring, real=not given.labelled)
         metric = deciding_metric(asked, self.refit)
-        if labelled:
-            self.classes_ = np.unique(y)
+        known = given.known
+        if given.labelled:
+            self.classes_ = np.unique(known)
+            kind = {"n_classes": len(self.classes_)}
         else:
-            check_real_scoring(asked, y)
-            self.n_targets_ = 1 if y.ndim == 1 else y.shape[1]
-        routed = self._routed(groups, params)
-        candidates, splits = self._candidates(), self._splits(X, y, routed.splitter.split, labelled)
-        request = Request(routed.estimator.fit, self.return_train_score, self.error_score)
-        kind = {"n_classes": len(self.classes_)} if labelled else {"dimension": self.n_targets_}
-        scoring = Scoring.plan(self.estimator, candidates, splits, self.n_neighbors, len(y), metric=metric, request=request, **kind)
+            check_real_scoring(asked, known)
+            self.n_targets_ = 1 if known.ndim == 1 else known.shape[1]
+            kind = {"dimension": self.n_targets_}
+        routed = self._routed(given.groups, given.params)
+        splits = given.splits(check_cv(self.cv, known, classifier=given.labelled), routed.splitter.split)
+        if not splits:
+            raise ValueError(f"cv={self.cv!r} gives no splits, so nothing can be scored; an iterator can be used only once.")
+        request = Request(routed.estimator.fit, self.return_train_score, self.error_score, given.unlabelled)
+        plan = partial(Scoring.plan, self.estimator, candidates, splits, self.n_neighbors, len(known))
+        scoring = plan(metric=metric, request=request, **kind)
         score_params = routed.scorer.score
-        classes = self.classes_ if labelled else None
-        score = score_function(asked, classes, raises=request.raises, routed=bool(score_params))
-        vote = self._vote(y, scoring.neighbours, score, score_params)
+        score = score_function(asked, getattr(self, "classes_", None), raises=request.raises, routed=bool(score_params))
+        vote = self._vote(given.truth, scoring.neighbours, score, score_params)
         self.n_splits_ = len(splits)
-        self.n_samples_fit_ = len(y)
+        self.n_samples_fit_ = len(known)
         self.n_decompositions_ = scoring.n_decompositions
-        self._scored = scoring  # for `finish`, should this be interrupted
+        self._scored = scoring, given  # for `finish`, should this be interrupted
         progress = Progress(self, len(scoring.tasks), verbose=self.verbose)
         try:
-            scoring.run(X, y if labelled else _told_apart(y, splits), vote, n_jobs=self.n_jobs, advance=progress.advance)
+            scoring.run(given.X, given.told_apart(splits), vote, n_jobs=self.n_jobs, advance=progress.advance)
         finally:
             self.cv_results_ = scoring.table.results()
             self.multimetric_ = is_multimetric(self.scoring) or scoring.table.metrics not in ([], ["score"])
         self._warn(scoring)
-        self._conclude(X, y, scoring)
+        self._conclude(scoring, given)
         del self._scored
         progress.end()
         return self
@@ -292,14 +289,7 @@ class MetricSearchCV(CallbackSupportMixin, BestCandidateMixin, MetaEstimatorMixi
             return AverageVote(neighbours, y, score, params)
         return ClassVote(neighbours, np.searchsorted(self.classes_, y), self.classes_, score, params)
 
-    def _splits(self, X: Any, y: Array, params: Mapping[str, Any], labelled: bool) -> list[tuple[Array, Array]]:
-        rows = np.arange(len(y))
-        splits = [(rows[train], rows[test]) for train, test in check_cv(self.cv, y, classifier=labelled).split(X, y, **params)]
-        if not splits:
-            raise ValueError(f"cv={self.cv!r} gives no splits, so nothing can be scored; an iterator can be used only once.")
-        return splits
-
-    def _routed(self, groups: Any, params: dict[str, Any]) -> Any:
+    def _routed(self, groups: Any, params: Mapping[str, Any]) -> Any:
         """Who gets what of the arguments of `fit`."""
         if get_config()["enable_metadata_routing"]:
             return process_routing(self, "fit", **params, **({} if groups is None else {"groups": groups}))
@@ -342,15 +332,13 @@ class MetricSearchCV(CallbackSupportMixin, BestCandidateMixin, MetaEstimatorMixi
         ----------
         X, y : as for `fit`
         """
-        if not hasattr(self, "_scored") or not self._scored.table.is_comparable():
+        if not hasattr(self, "_scored") or not self._scored[0].table.is_comparable():
             raise NotFittedError("there is no interrupted fit with a candidate that was scored in all folds.")
-        X, y = indexable(X, y)
-        y = check_supervision(self, y, n_points(X))[0] if self.learned_real_targets else column_or_1d(y, warn=True)
-        self._conclude(X, y, self._scored)
+        self._conclude(*self._scored)
         del self._scored
         return self
 
-    def _conclude(self, X: Any, y: Array, scoring: Scoring) -> None:
+    def _conclude(self, scoring: Scoring, given: Supervision) -> None:
         """Choose the best candidate and fit it on all data."""
         check_refit(self.refit, self.asked_scoring, scoring.table.metrics if self.multimetric_ else None)
         if self.multimetric_ and not self.refit:
@@ -370,12 +358,13 @@ class MetricSearchCV(CallbackSupportMixin, BestCandidateMixin, MetaEstimatorMixi
                 self.best_estimator_ = found.fit(chosen)
             else:
                 best = clone(self.estimator).set_params(**clone(chosen, safe=False))
-                self.best_estimator_ = best.fit(X, y, **scoring.request.fit_params)
+                self.best_estimator_ = best.fit(given.X, given.y, **scoring.request.fit_params)
             self.refit_time_ = time.perf_counter() - began
             for name in ("n_features_in_", "feature_names_in_"):
                 if hasattr(self.best_estimator_, name):
                     setattr(self, name, getattr(self.best_estimator_, name))
-            self.voters_ = self._make_voters(X, y)
+            X = given.X if given.missing is None else _safe_indexing(given.X, given.rows)
+            self.voters_ = self._make_voters(X, given.known)
 
     def _make_voters(self, X: Any, y: Array) -> KNeighborsClassifier | KNeighborsRegressor:
         real = self.learned_real_targets
@@ -441,9 +430,3 @@ class MetricSearchCV(CallbackSupportMixin, BestCandidateMixin, MetaEstimatorMixi
         tags.input_tags.pairwise = inner.input_tags.pairwise
         tags.input_tags.sparse = inner.input_tags.sparse
         return tags
-
-
-def _told_apart(y: Array, splits: list[tuple[Array, Array]]) -> Array:
-    """Real targets; as a column where those of a training part are all whole, which would be taken for classes otherwise."""
-    ambiguous = y.ndim == 1 and any((y[train] == np.rint(y[train])).all() for train, _ in splits)
-    return y[:, None] if ambiguous else y

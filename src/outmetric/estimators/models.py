@@ -59,9 +59,10 @@ class FixedKernelMetric(KernelMetric):
     class_weight : None, "balanced" or dict
         How often the rows of each class count, beside ``sample_weight`` of `fit`; "balanced": all classes as much as one another.
     unlabeled : None, "graph" or "ignore"
-        Rows may lack a label: -1 among whole numbers, NaN among real targets, None or NaN among words. None: -1 is a class like any
-        other, and what is missing an error. "ignore": such rows are left out. "graph": they enter through the neighbour graph of all
-        rows, along which the map is to be smooth. Then the map is made of landmarks; of up to 2000 rows all are, and the fit is exact.
+        Rows may lack a label: -1 among whole numbers, NaN among real targets, None or NaN among words. None: -1 is a class like
+        any other, and what is missing an error. "ignore": such rows are left out. "graph": they enter through the neighbour graph
+        of all rows, along which the map is to be smooth. The map is then made of landmarks: of up to 2000 rows all, so that the
+        fit is exact.
     graph_weight : float
         Of the graph: 1 pulls neighbours together about as much as classes are pulled together by default. 0 is "ignore".
     graph_neighbors : int
@@ -242,9 +243,10 @@ class LearnedKernelMetric(KernelMetric):
     class_weight : None, "balanced" or dict
         How often the rows of each class count, beside ``sample_weight`` of `fit`; "balanced": all classes as much as one another.
     unlabeled : None, "graph" or "ignore"
-        Rows may lack a label: -1 among whole numbers, NaN among real targets, None or NaN among words. None: -1 is a class like any
-        other, and what is missing an error. "ignore": such rows are left out. "graph": they enter through the neighbour graph of all
-        rows, along which the map is to be smooth. Then the map is made of landmarks; of up to 2000 rows all are, and the fit is exact.
+        Rows may lack a label: -1 among whole numbers, NaN among real targets, None or NaN among words. None: -1 is a class like
+        any other, and what is missing an error. "ignore": such rows are left out. "graph": they enter through the neighbour graph
+        of all rows, along which the map is to be smooth. The map is then made of landmarks: of up to 2000 rows all, so that the
+        fit is exact.
     graph_weight : float
         Of the graph: 1 pulls neighbours together about as much as classes are pulled together by default. 0 is "ignore".
     graph_neighbors : int

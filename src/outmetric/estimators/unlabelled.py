@@ -36,7 +36,7 @@ def gaps(y: Any) -> Array:
     else:
         return np.zeros(len(values), dtype=bool)
     if missing.ndim == 1:
-        return missing
+        return np.asarray(missing)
     if values.dtype.kind in "iu":
         return np.asarray(missing.all(axis=1))
     partly = missing.any(axis=1) & ~missing.all(axis=1)

@@ -75,8 +75,8 @@ def _near_points(X: Any, count: int) -> Array:
             import faiss
         except ImportError:
             warnings.warn(
-                f"neighbours of {n_points(X)} rows are sought by comparing all pairs, which takes long: an index is many times faster "
-                "(pip install 'outmetric[neighbours]').",
+                f"neighbours of {n_points(X)} rows are sought by comparing all pairs, which takes long; an index is many times "
+                "faster: pip install 'outmetric[neighbours]'.",
                 UserWarning,
                 stacklevel=2,
             )
