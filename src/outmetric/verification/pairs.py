@@ -175,7 +175,7 @@ def check_same(y: Any, n_pairs: int) -> Array:
     missing = _missing(values)
     if len(missing):
         raise ValueError(
-            f"y has gaps (NaN or None) in {len(missing)} places, the first is y[{missing[0]}]; leave out pairs of which nobody knows."
+            f"y has gaps (NaN or None) in {len(missing)} places, the first is y[{missing[0]}]; leave out pairs that nobody knows."
         )
     known = set(values.tolist() if values.dtype.kind == "O" else np.unique(values).tolist())
     if not all(isinstance(value, bool | int | float) and value in (-1, 0, 1) for value in known) or {-1, 0} <= known:

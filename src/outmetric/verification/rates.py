@@ -82,6 +82,7 @@ class OperatingPoints:
         """
         check_strategy(strategy, min_rate=min_rate, beta=beta, far=far)
         hits, rejected = self.accepted_same, self.n_different - self.accepted_different
+        least = 0.0 if min_rate is None else min_rate
         if strategy == "far":
             assert far is not None
             self.warn_if_few(far)
@@ -91,11 +92,15 @@ class OperatingPoints:
         elif strategy == "f_beta":
             value = (1 + beta**2) * hits / (beta**2 * self.n_same + hits + self.accepted_different)
         elif strategy == "max_tpr":
-            value = np.where(rejected / self.n_different >= min_rate, hits, -1.0)
+            value = np.where(rejected / self.n_different >= least, hits, -1.0)
         else:
-            value = np.where(hits / self.n_same >= min_rate, rejected, -1.0)
+            value = np.where(hits / self.n_same >= least, rejected, -1.0)
         # Some values of f_beta that are equal differ by rounding, and the first of the best is asked for.
         return float(self.thresholds[np.argmax(value >= value.max() * (1 - 1e-12))])
+
+    def place_of(self, threshold: float) -> int:
+        """The number of the last of these thresholds that is not larger than this one, and so accepts the same pairs."""
+        return max(0, int(np.searchsorted(self.thresholds, threshold, side="right")) - 1)
 
     def warn_if_few(self, far: float) -> None:
         """Warn that a rate of false accepts is below what so few different pairs can tell."""

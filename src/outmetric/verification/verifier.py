@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -13,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 from outmetric.foundation import (
     Array,
     check_integer,
-    check_number,
     described,
     generator,
     is_fitted,
@@ -61,7 +61,7 @@ def _used(found: PairVerifier, size: int) -> list[Any]:
 
 
 def _asks(found: PairVerifier) -> list[Callable[[Any], Any]]:
-    asked = [found.predict] if hasattr(found, "threshold_") else [found.pair_distance]
+    asked: list[Callable[[Any], Any]] = [found.predict] if hasattr(found, "threshold_") else [found.pair_distance]
     return [*asked, found.predict_proba] if hasattr(found, "probability_") else asked
 
 
@@ -313,6 +313,5 @@ class PairVerifier(ClassifierMixin, BaseEstimator):
 
 
 def _check_threshold(threshold: Any) -> None:
-    if isinstance(threshold, float | int | np.number) and not isinstance(threshold, bool) and threshold < 0:
-        threshold = -threshold  # a distance below all others
-    check_number("threshold", threshold)
+    if not isinstance(threshold, Real) or isinstance(threshold, bool) or not np.isfinite(float(threshold)):
+        raise ValueError(f"the threshold must be a finite number, not {described(threshold)}.")
