@@ -263,11 +263,11 @@ MODELS: dict[str, tuple[Any, Any]] = {
     "regressor of several targets": (lambda: committee(MetricRegressor, X, X[:, 2:]), X),
     "map": (lambda: MetricMap(LearnedKernelMetric(), layout="t-SNE", random_state=0).fit(X, NAMES), X),
     "map of two classes": (lambda: MetricMap(LearnedKernelMetric(), random_state=0).fit(X, y > 0), X),
-    "verifier": (lambda: verifier(make_pipeline(StandardScaler(), LearnedKernelMetric()).fit(X, y)), X[PAIRS.rows]),
-    "verifier by coordinates": (lambda: verifier(None, calibration="logistic", prior=0.1), X[PAIRS.rows]),
-    "verifier of words": (verifier_of_words, WORD_PAIRS),
     "feature weights": (lambda: learned(FeatureWeights(0.5)), X),  # which classifiers of version 0.1 have
     "table model": (table_model, table()),
     "real table model": (real_table_model, table().drop(columns="colour")),
     "dated table model": (dated_table_model, dated()),
+    "verifier": (lambda: verifier(make_pipeline(StandardScaler(), LearnedKernelMetric()).fit(X, y)), X[PAIRS.rows]),
+    "verifier by coordinates": (lambda: verifier(None, calibration="logistic", prior=0.1), X[PAIRS.rows]),
+    "verifier of words": (verifier_of_words, WORD_PAIRS),
 }

@@ -10,6 +10,7 @@ from scipy.spatial.distance import cdist
 from sklearn.utils.validation import check_array
 
 from outmetric.foundation import Array, n_points, objects
+from outmetric.kernels import MatrixKernel, ScalarKernel
 
 
 def pair_distances(metric: Any, pairs: Any) -> Array:
@@ -58,6 +59,10 @@ def distances_from(metric: Any, X: Any, gallery: Any) -> Callable[[int], Array]:
 
 def check_metric(metric: Any) -> None:
     """Raise TypeError for what gives no distances."""
+    if isinstance(metric, MatrixKernel | ScalarKernel) or getattr(metric, "pairwise", True) is False:  # as of kernels of strings
+        raise TypeError(
+            f"metric is a kernel ({type(metric).__name__}), which is larger for pairs that are alike; fit a model with it."
+        )
     usable = any(hasattr(metric, name) for name in ("pair_distance", "transform", "coordinates")) or callable(metric)
     if isinstance(metric, type) or (metric is not None and not usable):
         name = metric.__name__ if isinstance(metric, type) else type(metric).__name__

@@ -1,7 +1,7 @@
 """P(same | distance): functions that never rise with the distance, learned from pairs of which it is known.
 
 Both depend on how many of the pairs are the same. If that is a share q among the pairs, and p where the probabilities are used,
-same pairs weigh p / q and different ones (1 - p) / (1 - q).
+same pairs weigh p / q and different ones (1 - p) / (1 - q), which adds logit p - logit q to the logit of the probability.
 """
 
 from __future__ import annotations
@@ -69,17 +69,17 @@ Probability = IsotonicProbability | LogisticProbability
 
 def learn_probability(calibration: str, distances: Array, same: Array, prior: float | None) -> Probability:
     """The function of one of the CALIBRATIONS; ``prior`` is the share of same pairs where it is used, None for that of these."""
-    share = same.mean()
+    share = float(same.mean())
     prior = share if prior is None else prior
+    if calibration == "logistic":
+        found = _logistic(distances, same)
+        return LogisticProbability(found.slope, found.intercept + float(logit(prior) - logit(share)))
     weights = np.where(same, prior / share, (1 - prior) / (1 - share))
-    if calibration == "isotonic":
-        found = IsotonicRegression(y_min=0, y_max=1, increasing=False).fit(distances, same, sample_weight=weights)
-        steps = found.X_thresholds_, found.y_thresholds_
-        return IsotonicProbability(*(np.array(part, dtype=np.float64) for part in steps))
-    return _logistic(distances, same, weights)
+    steps = IsotonicRegression(y_min=0, y_max=1, increasing=False).fit(distances, same, sample_weight=weights)
+    return IsotonicProbability(*(np.array(part, dtype=np.float64) for part in (steps.X_thresholds_, steps.y_thresholds_)))
 
 
-def _logistic(distances: Array, same: Array, weights: Array) -> LogisticProbability:
+def _logistic(distances: Array, same: Array) -> LogisticProbability:
     """Platt (1999): each kind has a small share of the other, so that pairs that can be told apart have a finite slope."""
     n_same, n_different = same.sum(), (~same).sum()
     targets = np.where(same, (n_same + 1) / (n_same + 2), 1 / (n_different + 2))
@@ -88,8 +88,7 @@ def _logistic(distances: Array, same: Array, weights: Array) -> LogisticProbabil
     rows = np.tile((distances - mean) / scale, 2)[:, None]
     labels = np.repeat([1, 0], len(distances))
     # A target between 0 and 1 is both labels, in parts. So large a C is no penalty.
-    model = LogisticRegression(C=1e8, tol=1e-8, max_iter=1000)
-    model.fit(rows, labels, sample_weight=np.append(weights * targets, weights * (1 - targets)))
+    model = LogisticRegression(C=1e8, tol=1e-8, max_iter=1000).fit(rows, labels, sample_weight=np.append(targets, 1 - targets))
     slope, intercept = float(model.coef_[0, 0]) / scale, float(model.intercept_[0])
     if slope > 0:
         warnings.warn(
@@ -98,5 +97,5 @@ def _logistic(distances: Array, same: Array, weights: Array) -> LogisticProbabil
             UserWarning,
             stacklevel=4,
         )
-        return LogisticProbability(0.0, float(logit(np.average(targets, weights=weights))))
+        return LogisticProbability(0.0, float(logit(targets.mean())))
     return LogisticProbability(slope, intercept - slope * mean)

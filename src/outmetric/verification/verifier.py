@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from numbers import Real
+from types import FunctionType
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from outmetric.foundation import (
@@ -57,12 +59,19 @@ def _used(found: PairVerifier, size: int) -> list[Any]:
     """Itself, or at least its metric."""
     if _sample(found, size) is not None:
         return [found]
-    return [] if callable(found.metric) else [found.metric]
+    return [] if isinstance(found.metric, FunctionType) else [found.metric]
 
 
 def _asks(found: PairVerifier) -> list[Callable[[Any], Any]]:
     asked: list[Callable[[Any], Any]] = [found.predict] if hasattr(found, "threshold_") else [found.pair_distance]
     return [*asked, found.predict_proba] if hasattr(found, "probability_") else asked
+
+
+def _has_probabilities(verifier: PairVerifier) -> bool:
+    """A threshold that was set says nothing of probabilities."""
+    if hasattr(verifier, "threshold_") and not hasattr(verifier, "probability_"):
+        raise AttributeError("the threshold was set, and probabilities are learned from pairs: use calibrate.")
+    return True
 
 
 @storable("PairVerifier", check=_check_stored, sample=_sample, used=_used, asks=_asks, holds_models=True)
@@ -202,9 +211,10 @@ class PairVerifier(ClassifierMixin, BaseEstimator):
         """1 for pairs that are the same, -1 for different ones, shape (n_pairs,)."""
         return np.where(self.decision_function(pairs) >= 0, SAME, DIFFERENT)
 
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, pairs: Any) -> Array:
         """P(different) and P(same), by the distance, shape (n_pairs, 2). The latter never rises with the distance."""
-        check_is_fitted(self, "probability_")
+        check_is_fitted(self)
         same = self.probability_.of(self.pair_distance(pairs))
         return np.column_stack([1 - same, same])
 
