@@ -47,8 +47,8 @@ def estimate(
     """A measure of the operating points with its percentile interval; identities are of shape (n_pairs, 2), or None."""
     value = measure(operating_points(distances, same))
     if identities is None:
-        nothing = np.full(np.shape(value), np.nan)[()]
-        return Estimate(value, nothing, nothing)
+        nothing = np.full(np.shape(value), np.nan)
+        return Estimate(value, _number(nothing), _number(nothing))
     order = np.argsort(distances, kind="stable")  # once, so that sorting again is quick
     distances, same, identities = distances[order], same[order], identities[order]
     names, numbers = np.unique(identities.ravel(), return_inverse=True)
@@ -62,4 +62,9 @@ def estimate(
     if not found:
         raise ValueError(f"no sample of {len(names)} identities has pairs of both kinds; give pairs of more identities.")
     low, high = np.quantile(np.array(found), [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
-    return Estimate(value, low, high)
+    return Estimate(value, _number(low), _number(high))
+
+
+def _number(value: Array) -> Any:
+    """An array as it is, and a float of one without dimensions."""
+    return value if np.ndim(value) else float(value)
