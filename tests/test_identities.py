@@ -92,6 +92,11 @@ class TestSplit:
         assert np.array_equal(test, split_identities(names, test_size, random_state=0)[1])
         assert not np.array_equal(test, split_identities(names, test_size, random_state=1)[1])
 
+    @pytest.mark.parametrize("test_size", [0, 3, 1.0, -0.5, np.nan, True, "half"])
+    def test_sizes_that_cannot_be(self, test_size):
+        with pytest.raises(ValueError, match="a share between 0 and 1, or a number of identities from 1 to 2; not"):
+            split_identities(["a", "b", "c", "a"], test_size)
+
     def test_one_identity(self):
         with pytest.raises(ValueError, match="all 3 rows have the same identity"):
             split_identities(["a"] * 3)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.model_selection import GroupShuffleSplit
 
-from outmetric.foundation import Array, check_integer, generator, is_missing, require_memory
+from outmetric.foundation import Array, check_integer, described, generator, is_missing, require_memory
 
 SAME, DIFFERENT = 1, -1
 # Of a pair that is drawn: two rows, what it is, and two identities, of eight bytes each.
@@ -60,8 +61,15 @@ def split_identities(identities: Any, test_size: float | int = 0.5, random_state
     ([0, 1, 2, 3], [4, 5])
     """
     names = check_identities(identities)
-    if len(np.unique(names)) < 2:
+    count = len(np.unique(names))
+    if count < 2:
         raise ValueError(f"all {len(names)} rows have the same identity; a split needs two or more.")
+    whole = isinstance(test_size, Integral) and not isinstance(test_size, bool)
+    if not (whole and 1 <= test_size < count) and not (isinstance(test_size, float) and 0 < test_size < 1):
+        raise ValueError(
+            f"test_size must be a share between 0 and 1, or a number of identities from 1 to {count - 1}; not "
+            f"{described(test_size)}."
+        )
     splitter = GroupShuffleSplit(1, test_size=test_size, random_state=random_state)
     train, test = next(splitter.split(names, groups=names))
     return np.sort(train), np.sort(test)
