@@ -41,6 +41,8 @@ def right_rows(model: Any, sound: Sound) -> Any:
         known = sound.data if isinstance(sound.data, pd.DataFrame) else table()
         usual = {"number": 1.0, "category": "blue", "date": np.datetime64("2020-01-01", "s")}
         return pd.DataFrame({name: known[name][:2] if name in known else [usual[kind]] * 2 for name, kind in kinds.items()})
+    if type(model).__name__ == "PairVerifier":
+        return _pairs_of(model.metric, sound)
     data = sound.data[:2]
     if hasattr(model, "coefficients") and model.kernel.takes == "kernel values":
         return np.ones((2, len(model.coefficients)))
@@ -58,6 +60,13 @@ def right_rows(model: Any, sound: Sound) -> Any:
     if width is not None and data.ndim == 2 and width != data.shape[1]:
         return _ones(width)
     return data
+
+
+def _pairs_of(metric: Any, sound: Sound) -> Any:
+    """Two pairs of rows; a verifier without a metric takes coordinates."""
+    pairs = sound.data[:2]
+    width = 1 if metric is None else getattr(metric, "n_features_in_", None)
+    return pairs if width is None or width == np.shape(pairs)[-1] else np.ones((2, 2, width))
 
 
 def _ones(width: int) -> Any:

@@ -387,3 +387,84 @@ def shapley_values(value, n_players):
             for others in itertools.combinations(rest, size):
                 found[player] += weight * (value({*others, player}) - value({*others}))
     return found
+
+
+def verification_rates(distances, same, threshold):
+    """(true accepts, false accepts) as counts: pairs whose distance is at most the threshold."""
+    accepted = [distance <= threshold for distance in distances]
+    hits = sum(1 for one, alike in zip(accepted, same, strict=True) if one and alike)
+    return hits, sum(accepted) - hits
+
+
+def best_threshold(distances, same, strategy, min_rate=None, beta=1.0, far=None):
+    """The smallest of the best thresholds (the largest for a false-accept rate), all of them tried; None: accept no pair."""
+    n_same = sum(same)
+    n_different = len(same) - n_same
+    best, chosen = -math.inf, None
+    for threshold in [None, *sorted(set(distances))]:
+        hits, alarms = (0, 0) if threshold is None else verification_rates(distances, same, threshold)
+        rejected = n_different - alarms
+        if strategy == "accuracy":
+            value = hits + rejected
+        elif strategy == "f_beta":
+            precision, recall = hits / max(hits + alarms, 1), hits / n_same
+            total = beta**2 * precision + recall
+            value = (1 + beta**2) * precision * recall / total if total else 0.0
+        elif strategy == "max_tpr":
+            value = hits if rejected / n_different >= min_rate else -math.inf
+        elif strategy == "max_tnr":
+            value = rejected if hits / n_same >= min_rate else -math.inf
+        else:
+            value = alarms + hits if alarms / n_different <= far else -math.inf
+        if value > best + 1e-12:
+            best, chosen = value, threshold
+    return chosen
+
+
+def equal_error_rate(distances, same):
+    """Where the polygon of (false accepts, false rejects) meets the diagonal, segment by segment."""
+    n_same = sum(same)
+    corners = [(0.0, 1.0)]
+    for threshold in sorted(set(distances)):
+        hits, alarms = verification_rates(distances, same, threshold)
+        corners.append((alarms / (len(same) - n_same), 1 - hits / n_same))
+    for (x0, y0), (x1, y1) in itertools.pairwise(corners):
+        if x0 <= y0 and x1 >= y1:
+            # x0 + s (x1 - x0) = y0 + s (y1 - y0)
+            slope = (x1 - x0) - (y1 - y0)
+            return x0 + (y0 - x0) / slope * (x1 - x0)
+    raise AssertionError("the polygon ends at (1, 0)")
+
+
+def weighted_rates_by_copies(distances, same, identities, counts, far):
+    """True accepts at a false-accept rate after identity i was drawn counts[i] times: pairs are copied so often."""
+    copies, kinds = [], []
+    for distance, alike, (one, other) in zip(distances, same, identities, strict=True):
+        times = counts[one] if one == other else counts[one] * counts[other]
+        copies += [distance] * times
+        kinds += [alike] * times
+    found = 0.0
+    for threshold in set(copies):
+        hits, alarms = verification_rates(copies, kinds, threshold)
+        if alarms / (len(kinds) - sum(kinds)) <= far:
+            found = max(found, hits / sum(kinds))
+    return found
+
+
+def retrieval(distances, hits, k):
+    """(average precision, R-precision, precision at k) of a ranking; over all orders of ties the mean of the latter two."""
+    relevant = sum(hits)
+    average = 0.0
+    for distance in sorted(set(distances)):
+        above = [hit for one, hit in zip(distances, hits, strict=True) if one <= distance]
+        new = [hit for one, hit in zip(distances, hits, strict=True) if one == distance]
+        average += sum(new) / relevant * sum(above) / len(above)
+    shares = []
+    for rank in (relevant, k):
+        found = []
+        for order in itertools.permutations(range(len(distances))):
+            lengths = [distances[place] for place in order]
+            if lengths == sorted(lengths):
+                found.append(sum(hits[place] for place in order[:rank]) / rank)
+        shares.append(sum(found) / len(found))
+    return average, *shares

@@ -53,6 +53,7 @@ from outmetric import (
 from outmetric.automatic import members, screening
 from outmetric.baselines import ITML, LMNN, KernelITML, KernelLMNN
 from outmetric.columns import FeatureWeights, check_columns
+from outmetric.verification import PairVerifier, draw_pairs
 
 ROWS = np.arange(0, 150, 6)
 X, y = (part[ROWS] for part in load_iris(return_X_y=True))
@@ -148,6 +149,19 @@ def searched(splitter: Any) -> MetricSearchCV:
 
 def learned(*steps: Any, data: Any = X, targets: Any = y) -> Any:
     return make_pipeline(*steps, LearnedKernelMetric(), KNeighborsClassifier(3)).fit(data, targets)
+
+
+PAIRS = draw_pairs(NAMES, 40, random_state=0)
+WORD_PAIRS = [tuple(WORDS[pair]) for pair in PAIRS.rows]
+
+
+def verifier(metric: Any, **settings: Any) -> PairVerifier:
+    return PairVerifier(metric, **settings).calibrate(X[PAIRS.rows], PAIRS.y)
+
+
+def verifier_of_words() -> PairVerifier:
+    metric = LearnedKernelMetric(kernel=kernels.Spectrum(2)).fit(WORDS, y)
+    return PairVerifier(metric, calibration="logistic").calibrate(WORD_PAIRS, PAIRS.y)
 
 
 GAUSSIAN_PROCESS = (
@@ -253,4 +267,7 @@ MODELS: dict[str, tuple[Any, Any]] = {
     "table model": (table_model, table()),
     "real table model": (real_table_model, table().drop(columns="colour")),
     "dated table model": (dated_table_model, dated()),
+    "verifier": (lambda: verifier(make_pipeline(StandardScaler(), LearnedKernelMetric()).fit(X, y)), X[PAIRS.rows]),
+    "verifier by coordinates": (lambda: verifier(None, calibration="logistic", prior=0.1), X[PAIRS.rows]),
+    "verifier of words": (verifier_of_words, WORD_PAIRS),
 }

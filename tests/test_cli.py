@@ -87,7 +87,7 @@ finally:
 
 @pytest.mark.parametrize(
     "arguments",
-    ["--help", "--version", "fit --help", "map -h", "demo --help", "embed --help", "paper run --help"],
+    ["--help", "--version", "fit --help", "map -h", "demo --help", "embed --help", "verify -h", "paper run --help"],
 )
 def test_help_loads_nothing_that_commands_work_with(arguments):
     output, names = loaded(arguments.split())

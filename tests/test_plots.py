@@ -10,8 +10,10 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_hex, to_rgb
 from scipy.spatial.distance import cdist
+from scipy.stats import norm
 from sklearn.datasets import load_wine
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics import roc_curve
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -20,6 +22,7 @@ from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricClassifier, 
 from outmetric.baselines import ITML, LMNN
 from outmetric.datasets import make_waveform
 from outmetric.maps.canvas import COLOURS, HATCHES, look
+from outmetric.verification import PairVerifier, draw_pairs
 
 mpl.use("Agg")
 
@@ -546,3 +549,39 @@ def test_reasons_of_plain_rows_and_one_pair_only(plane, waves):
     assert lengths.sum() == pytest.approx(plane.pair_distance(X[None, :2])[0] ** 2, rel=1e-3)
     with pytest.raises(ValueError, match="one pair of rows; 2 rows came"):
         plots.reasons(plane, X[:2], X[2:4])
+
+
+def test_verification_draws_the_rates_of_all_thresholds():
+    X, y = make_waveform(60, random_state=0)
+    pairs = draw_pairs(y, "all")
+    metric = LMNN().fit(X, y)
+    verifier = PairVerifier(metric).calibrate(X[pairs.rows], pairs.y, strategy="far", far=0.05)
+    roc, det = plots.verification({"lm_nn": verifier, "plain": None}, X[pairs.rows], pairs.y)
+    distances = metric.pair_distance(X[pairs.rows])
+    false, true, _ = roc_curve(pairs.y, -distances, drop_intermediate=False)
+    learned, ring, plain = roc.lines[:3]
+    assert learned.get_xydata() == pytest.approx(np.column_stack([false, true]))
+    assert len(plain.get_xydata()) > 100
+    accepted = distances <= verifier.threshold_
+    place = accepted[pairs.y == -1].mean(), accepted[pairs.y == 1].mean()
+    assert ring.get_xydata()[0] == pytest.approx(place)
+    curve = det.lines[0].get_xydata()
+    inside = (false > 0) & (true < 1)
+    assert np.isnan(curve[~inside]).all()
+    assert norm.cdf(curve[inside]) == pytest.approx(np.column_stack([false, 1 - true])[inside])
+    assert norm.cdf(det.lines[1].get_xydata()[0]) == pytest.approx((place[0], 1 - place[1]))
+    assert legend(roc)[0] == f"lm_nn: AUC {verifier.score(X[pairs.rows], pairs.y):.3f}, equal error rate " + (
+        f"{verifier.equal_error_rate(X[pairs.rows], pairs.y).value:.1%}"
+    )
+    labels = {text.get_text(): place for text, place in zip(det.get_xticklabels(), det.get_xticks(), strict=True)}
+    assert norm.cdf(labels["5"]) == pytest.approx(0.05)
+
+
+def test_verification_draws_where_it_is_told_and_takes_a_metric():
+    X, y = make_waveform(30, random_state=0)
+    pairs = draw_pairs(y, 40, random_state=0)
+    given = plots.grid(1, 2)[1][0]
+    drawn = plots.verification(LMNN().fit(X, y), X[pairs.rows], pairs.y, axes=given, legend=False)
+    assert drawn is given
+    assert drawn[0].get_legend() is None
+    assert len(drawn[0].lines) == 2  # the curve and the diagonal

@@ -13,7 +13,7 @@ try:
         sys.exit("the outmetric command needs more packages: pip install 'outmetric[cli]'")
 
     from outmetric import __version__
-    from outmetric.cli import demo, embed, models, paper, study
+    from outmetric.cli import demo, embed, models, paper, study, verify
 except KeyboardInterrupt:  # the commands see to later ones
     print("stopped.", file=sys.stderr)
     sys.exit(130)
@@ -26,6 +26,7 @@ app = typer.Typer(
 )
 for command in (models.fit, models.predict, models.transform, models.neighbors, models.distance, models.inspect, models.export):
     app.command()(command)
+app.command()(verify.verify)
 app.command()(study.evaluate)
 app.command("map")(study.draw_map)
 app.command()(embed.embed)

@@ -1,7 +1,7 @@
 """Pictures of fitted models and searches, and the interactive map."""
 
 from outmetric.maps.canvas import close, grid
-from outmetric.maps.comparisons import accuracy_bars, critical_difference, neighbor_purity, search_map, search_path
+from outmetric.maps.comparisons import accuracy_bars, critical_difference, neighbor_purity, search_map, search_path, verification
 from outmetric.maps.learning import history, metric_matrix
 from outmetric.maps.points import decision_map, honest_map, output_map, point_map
 from outmetric.maps.reasons import importances, reasons
@@ -28,5 +28,6 @@ __all__ = [
     "reasons",
     "search_map",
     "search_path",
+    "verification",
     "web_placer",
 ]

@@ -1,23 +1,27 @@
-"""Numbers side by side: accuracies of methods, scores of a search, and neighbours before and after a map."""
+"""Numbers side by side: accuracies, scores of a search, errors of verification, and neighbours before and after a map."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_consistent_length
 
 from outmetric.estimators import setting, shortened
 from outmetric.foundation import Array
 from outmetric.layouts import Fitted
-from outmetric.maps.canvas import COLOURS, HATCHES, LITERAL, SEQUENTIAL, axes, literal_legend, look
+from outmetric.maps.canvas import COLOURS, HATCHES, LITERAL, SEQUENTIAL, axes, grid, literal_legend, look
+from outmetric.verification import OperatingPoints, PairVerifier
 
 # Characters of a name below an ax.
 TICK = 16
 # The share of a group's width that its dots take.
 GROUP = 0.72
+# Rates that are named on the axes of a DET curve.
+RATES = (0.0001, 0.001, 0.01, 0.05, 0.2, 0.5, 0.8, 0.95)
 
 
 def accuracy_bars(
@@ -260,6 +264,68 @@ def neighbor_purity(
     if legend:
         ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, frameon=False)
     return ax
+
+
+def verification(verifiers: Any, pairs: Any, y: Any, *, legend: bool = True, axes: Any = None) -> Any:
+    """Draw how many same pairs are accepted, and rejected, for each share of different pairs that is accepted: ROC and DET curves.
+
+    The DET curve has both kinds of errors on scales of the normal distribution, on which small rates can be read, and distances
+    that are normally distributed give a straight line. A ring is where a calibrated verifier has its threshold, on these pairs.
+
+    Parameters
+    ----------
+    verifiers : PairVerifier or fitted metric, or dict of them by their names
+    pairs, y
+        As for `PairVerifier.score`; not those of the calibration, and of identities that the metric has not seen.
+    legend : bool
+        With the area under the curve and the equal error rate of each.
+    axes : two matplotlib axes, optional
+
+    Returns
+    -------
+    array of the two axes
+    """
+    named = verifiers if isinstance(verifiers, Mapping) else {"": verifiers}
+    axes = grid(1, 2)[1][0] if axes is None else axes
+    roc, det = axes
+    lines, texts, smallest = [], [], 0.5
+    for index, (name, one) in enumerate(named.items()):
+        verifier = one if isinstance(one, PairVerifier) else PairVerifier(one)
+        points = verifier.operating_points(pairs, y)
+        colour = look(index)["color"]
+        style = {"color": colour, "linestyle": ("-", "--", "-.", ":")[index % 4]}
+        lines += roc.plot(points.false_accepts, points.true_accepts, **style)
+        det.plot(*_on_normal_scale(points), **style)
+        if hasattr(verifier, "threshold_"):
+            place = points.place_of(verifier.threshold_)
+            ring = {"color": colour, "marker": "o", "markersize": 9, "markerfacecolor": "none", "markeredgewidth": 2}
+            roc.plot(points.false_accepts[place], points.true_accepts[place], clip_on=False, **ring)
+            det.plot(*(part[place] for part in _on_normal_scale(points)), **ring)
+        measures = f"AUC {points.auc:.3f}, equal error rate {points.equal_error_rate:.1%}"
+        texts.append(f"{name}: {measures}" if name else measures)
+        smallest = min(smallest, 1 / points.n_different, 1 / points.n_same)
+    roc.plot([0, 1], [0, 1], color="0.7", lw=0.8, zorder=0)
+    roc.set(xlim=(0, 1), ylim=(0, 1), xlabel="false accepts", ylabel="true accepts")
+    low, high = ndtri([smallest / 2, 0.9])
+    det.plot([low, high], [low, high], color="0.7", lw=0.8, zorder=0)
+    ticks = [rate for rate in RATES if smallest / 2 <= rate <= 0.9]
+    labels = [f"{100 * rate:g}" for rate in ticks]
+    det.set(xlim=(low, high), ylim=(low, high), xlabel="false accepts in %", ylabel="false rejects in %")
+    det.set_xticks(ndtri(ticks), labels)
+    det.set_yticks(ndtri(ticks), labels)
+    for ax in axes:
+        ax.grid(True, alpha=0.3)
+        ax.set_aspect("equal")
+    if legend:
+        literal_legend(roc, lines, texts, loc="lower right")
+    return axes
+
+
+def _on_normal_scale(points: OperatingPoints) -> tuple[Array, Array]:
+    """False accepts and false rejects; nothing where one of them is 0, which such a scale does not have."""
+    rates = points.false_accepts, 1 - points.true_accepts
+    inside = (rates[0] > 0) & (rates[1] > 0)
+    return tuple(np.where(inside, ndtri(np.where(inside, rate, 0.5)), np.nan) for rate in rates)  # type: ignore[return-value]
 
 
 def _shares(points: Any, y: Array, others: Any, references: Array, counts: Array) -> Array:
