@@ -6,7 +6,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -30,7 +30,7 @@ from outmetric.automatic.screening import Screening
 from outmetric.automatic.selection import combine
 from outmetric.choosing import BestMapMixin, Novelty, committee_facts, unnamed_rows
 from outmetric.columns import table_encoder
-from outmetric.estimators import Described, Fact, data
+from outmetric.estimators import Described, Fact, check_unlabelled, data, gaps, without_gaps
 from outmetric.foundation import Array, Budget, announce, check_number, check_sample_weight, one_blas_thread
 
 # Rows that settings are compared on, and landmarks among them, at most.
@@ -51,11 +51,13 @@ class Search:
     goal: Goal
     seed: int
     table: Any
+    unlabelled: Array | None = None
 
 
 class AutomaticMetric(ClassNamePrefixFeaturesOutMixin, BestMapMixin, TransformerMixin, Described):
     """Chooses maps by out-of-fold predictions, and lets the best predict together."""
 
+    unlabeled: Literal["graph", "ignore"] | None
     time_budget: float | None
     random_state: Any
     n_jobs: int | None
@@ -106,6 +108,8 @@ class AutomaticMetric(ClassNamePrefixFeaturesOutMixin, BestMapMixin, Transformer
         ----------
         X : array or DataFrame of shape (n, d)
         y : array of shape (n,), or (n, q) for several real targets
+            If ``unlabeled`` is not None, some may be missing: -1 among whole numbers, NaN among real targets, None or NaN among
+            words.
         sample_weight : array of shape (n,), optional
             How often each row counts, in the maps and in the losses by which they are chosen; 0 leaves it out. Neighbours, where
             they are asked, vote once each, and features are scaled without regard to weights.
@@ -116,18 +120,28 @@ class AutomaticMetric(ClassNamePrefixFeaturesOutMixin, BestMapMixin, Transformer
         if self.time_budget is not None:
             check_number("time_budget", self.time_budget, positive=True)
         X = self.check_table(X, reset=True)
-        targets = self._check_targets(y)
-        if len(targets) != len(X):
-            raise ValueError(f"Found input variables with inconsistent numbers of samples: {[len(X), len(targets)]}")
+        check_unlabelled(self.unlabeled, 0.0)
+        missing = np.zeros(len(X), dtype=bool)
+        if self.unlabeled is not None and y is not None:
+            missing = gaps(y)
+        targets = self._check_targets(without_gaps(y, missing) if missing.any() else y)
+        if len(targets) != np.sum(~missing) or len(missing) != len(X):
+            raise ValueError(f"Found input variables with inconsistent numbers of samples: {[len(X), len(missing)]}")
         weights = check_sample_weight(sample_weight, len(X))
-        if weights is not None and not (weights > 0).all():
-            present = np.flatnonzero(weights)
-            X, targets, weights = _safe_indexing(X, present), targets[present], weights[present]
-        goal = self._goal(targets, weights)
+        counted = np.ones(len(X), dtype=bool) if weights is None else weights > 0
+        whole = X
+        if not counted.all() or missing.any():
+            targets = targets[counted[~missing]]
+            X = _safe_indexing(X, np.flatnonzero(counted & ~missing))
+        goal = self._goal(targets, None if weights is None else weights[counted & ~missing])
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(2**31))
         encoder = table_encoder(X)
         numbers = np.asarray(X if encoder is None else encoder.fit_transform(X), dtype=np.float64)
+        unlabelled = None
+        if self.unlabeled == "graph" and (missing & counted).any():
+            others = _safe_indexing(whole, np.flatnonzero(missing & counted))
+            unlabelled = np.asarray(others if encoder is None else encoder.transform(others), dtype=np.float64)
         rows = goal.some_rows(SEARCHED_ROWS, rng)
         own = goal.of(rows)
         search = budget.keeping(0.0 if self.time_budget is None else (1 - SEARCH_SHARE) * self.time_budget)
@@ -139,8 +153,9 @@ class AutomaticMetric(ClassNamePrefixFeaturesOutMixin, BestMapMixin, Transformer
             self.n_jobs,
             search,
             self._tell,
+            unlabelled,
         )
-        self._search = Search(screening, encoder, numbers, goal, seed, X)
+        self._search = Search(screening, encoder, numbers, goal, seed, X, unlabelled)
         try:
             screening.run()
         finally:
@@ -175,7 +190,7 @@ class AutomaticMetric(ClassNamePrefixFeaturesOutMixin, BestMapMixin, Transformer
         chosen = self._select(found.screening, np.random.default_rng(found.seed))
         chosen.sort(key=lambda one: (one.tried.loss, -one.weight))
         self._tell(1, 1, f"fitting {len(chosen)} maps" + (", if there is time" if budget.limited else ""))
-        fits = MemberFits(found.screening, found.encoder, found.numbers, found.goal, found.seed, self.n_jobs)
+        fits = MemberFits(found.screening, found.encoder, found.numbers, found.goal, found.seed, self.n_jobs, found.unlabelled)
         usual = rewarding_landmarks(fits, chosen[0], budget)
         committee = fit_committee(fits, chosen, usual, budget)
         self.left_out_ += committee.left_out
@@ -187,6 +202,8 @@ class AutomaticMetric(ClassNamePrefixFeaturesOutMixin, BestMapMixin, Transformer
         self.committee_, self.best_estimator_ = committee.members, best.pipeline
         self.best_score_ = best.candidate.score
         self._n_features_out = self.best_estimator_[-1].coefficients_.shape[1]
+        if found.unlabelled is not None:
+            self.n_unlabeled_ = len(found.unlabelled)
         self.fit_time_ = budget.spent
         del self._search
         if self.time_budget is not None and self.fit_time_ > 1.2 * self.time_budget + 1:
@@ -225,12 +242,21 @@ class AutomaticMetric(ClassNamePrefixFeaturesOutMixin, BestMapMixin, Transformer
             Fact("kind", self._kind),
             Fact("learned from", data(metric.n_samples_fit_, self.n_features_in_, getattr(self, "classes_", ()))),
             Fact("compared", f"{len(self.candidates_)} candidates"),
+            *self._unlabelled_facts(),
             *([Fact("left out", f"for lack of time: {'; '.join(left_out)}")] if left_out else []),
             Fact("committee", f"{len(self.committee_)} maps vote"),
             *committee_facts(self._loss_name, self.committee_),
             *self.reason_facts(),
             Fact("time", f"{self.fit_time_:.1f} s"),
         ]
+
+    def _unlabelled_facts(self) -> list[Fact]:
+        """Whether rows without labels did help."""
+        if not hasattr(self, "n_unlabeled_"):
+            return []
+        used = [member.weight for member in self.committee_ if "graph_weight" in member.candidate.description]
+        told = f"maps with {sum(used):.0%} of the say use them" if used else "they did not help, and are not used"
+        return [Fact("without labels", f"{self.n_unlabeled_} rows; {told}")]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -58,6 +58,10 @@ class MetricClassifier(ClassifierMixin, AutomaticMetric):
     class_weight : None, "balanced" or dict
         How often the rows of each class count, beside ``sample_weight`` of `fit`; "balanced": all classes as much as one another.
         Probabilities are then those of such data.
+    unlabeled : None, "graph" or "ignore"
+        What becomes of rows whose label is missing (-1 among whole numbers, None or NaN among words). None: -1 is a class, and what
+        is missing an error. "ignore": they are left out. "graph": maps that are smooth along the neighbour graph of all rows are
+        compared with the others, and used if they predict better; `summary` tells.
     time_budget : float, optional
         Seconds that `fit` may take as a whole. It is kept by comparing fewer settings, and by fitting fewer maps, with landmarks;
         ``left_out_`` tells. There is always a model; if even the smallest takes longer, a warning says so. Default: all that is
@@ -105,6 +109,7 @@ class MetricClassifier(ClassifierMixin, AutomaticMetric):
         *,
         scoring: Any = "neg_log_loss",
         class_weight: Literal["balanced"] | Mapping[Any, float] | None = None,
+        unlabeled: Literal["graph", "ignore"] | None = None,
         time_budget: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -112,13 +117,15 @@ class MetricClassifier(ClassifierMixin, AutomaticMetric):
     ) -> None:
         self.scoring = scoring
         self.class_weight = class_weight
+        self.unlabeled = unlabeled
         self.time_budget = time_budget
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__({"scoring": "neg_log_loss", "class_weight": None, **state})  # pickles of version 0.1 lack them
+        # Pickles of version 0.1 lack these.
+        super().__setstate__({"scoring": "neg_log_loss", "class_weight": None, "unlabeled": None, **state})
 
     def _check_targets(self, y: Any) -> Array:
         return check_labels(self, y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from outmetric.automatic.goals import ClassGoal, Goal, softmax
 from outmetric.automatic.inputs import scaler_of
-from outmetric.automatic.screening import FOLD_TREES, TREES, Screening, Tried
+from outmetric.automatic.screening import FOLD_TREES, GRAPH_NEIGHBOURS, TREES, Screening, Tried
 from outmetric.automatic.settings import MapSetting, Prepared, forest_of
 from outmetric.choosing import Novelty, counted_votes, neighbours_to_onnx, smoothed_votes
 from outmetric.columns import FeatureWeights
@@ -228,6 +229,8 @@ class MemberFits:
         Of all rows.
     seed : int
     n_jobs : int or None
+    unlabelled : array of shape (n', d) or None
+        Rows without labels, encoded.
     """
 
     screening: Screening
@@ -236,6 +239,7 @@ class MemberFits:
     goal: Goal
     seed: int
     n_jobs: int | None = None
+    unlabelled: Array | None = None
 
     def __post_init__(self) -> None:
         self.scalers: dict[str, Any] = {}
@@ -296,9 +300,22 @@ class MemberFits:
             random_state=self.seed,
             **kernel,
         )
-        if n_landmarks is None and len(self.numbers) > REDUCED:
+        if n_landmarks is None and len(self.numbers) > REDUCED and not setting.graph_weight:
             metric.set_params(solver="cg", tol=PREDICTED)
         return metric
+
+    def _fit_graph(self, setting: MapSetting, metric: LearnedKernelMetric, rows: Array) -> None:
+        """With rows that have no labels."""
+        assert self.unlabelled is not None
+        assert setting.scaling is not None
+        more = self.scalers[setting.scaling].transform(self.unlabelled)
+        learned = self.goal.learned
+        gaps = np.full((len(more), *learned.shape[1:]), -1 if isinstance(self.goal, ClassGoal) else np.nan)
+        weights = None if self.goal.weights is None else np.concatenate([self.goal.weights, np.ones(len(more))])
+        metric.set_params(unlabeled="graph", graph_weight=setting.graph_weight, graph_neighbors=GRAPH_NEIGHBOURS)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*no label reaches them")  # which is told by what they add
+            metric.fit(np.concatenate([rows, more]), np.concatenate([learned, gaps.astype(learned.dtype)]), weights)
 
     def validation_loss(self, chosen: Chosen, n_landmarks: int, train: Array, test: Array) -> float:
         """Of a map with so many landmarks that is fitted on some rows, on others."""
@@ -330,7 +347,10 @@ class MemberFits:
         steps = [] if self.encoder is None else [("encode", self.encoder)]
         if setting.scaling is not None:
             steps.append(("scale", self.scalers[setting.scaling]))
-        metric.fit(rows, self.goal.learned, self.goal.weights)
+        if setting.graph_weight:
+            self._fit_graph(setting, metric, rows)
+        else:
+            metric.fit(rows, self.goal.learned, self.goal.weights)
         return Pipeline([*steps, ("metric", metric)])
 
     def _kernel(self, setting: MapSetting) -> dict[str, Any]:
@@ -348,7 +368,8 @@ class MemberFits:
                 )
             return {"kernel": self.forests[setting.kernel]}
         transform = self.screening.transform(setting)
-        prepared = Prepared.of(self.screening.inputs, setting.scaling, setting.kernel, transform)
+        inputs = self.screening.all_inputs if setting.graph_weight else self.screening.inputs
+        prepared = Prepared.of(inputs, setting.scaling, setting.kernel, transform)
         bandwidth = float(prepared.kernel(setting.bandwidth).bandwidth)
         if transform is None:
             return {"kernel": setting.kernel, "bandwidth": bandwidth}

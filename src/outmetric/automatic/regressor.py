@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -46,6 +46,8 @@ class MetricRegressor(RegressorMixin, AutomaticMetric):
     scoring : str or callable
         What the committee is chosen by: a name or scorer of scikit-learn, such as "neg_mean_absolute_error". Default: the squared
         error, each target in units of its deviation.
+    unlabeled : None, "graph" or "ignore"
+        What becomes of rows whose targets are NaN; see `MetricClassifier`.
     time_budget, random_state, n_jobs, verbose : as for `MetricClassifier`
 
     Attributes
@@ -77,12 +79,14 @@ class MetricRegressor(RegressorMixin, AutomaticMetric):
         self,
         *,
         scoring: Any = "neg_mean_squared_error",
+        unlabeled: Literal["graph", "ignore"] | None = None,
         time_budget: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: bool | Callable[[int, int, str], object] = False,
     ) -> None:
         self.scoring = scoring
+        self.unlabeled = unlabeled
         self.time_budget = time_budget
         self.random_state = random_state
         self.n_jobs = n_jobs

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from outmetric.estimators import transform_of
 from outmetric.foundation import Array, Budget, Tell, now, one_blas_thread
 from outmetric.kernels import KERNELS as KINDS
 from outmetric.kernels import ScalarKernel
-from outmetric.rows import Jacobians, pull_back
+from outmetric.rows import Jacobians, NeighbourGraph, pull_back
 
 KERNELS = ("exponential", "laplacian", "rbf", "additive")
 # The additive kernel takes time proportional to the number of features.
@@ -46,6 +47,9 @@ READ_BY_NEIGHBOURS, NEIGHBOURS = 4, np.array([1, 3, 5, 9, 15, 25])
 WEAKER = 10.0
 # With fewer rows than this, what has most freedom would be chosen by luck: metrics of any direction, and neighbours.
 FEW_SAMPLES = 250
+# Maps that are tried with the neighbour graph of rows without labels, its weights, neighbours of each row, rows at most, and
+# landmarks among all of them.
+BY_GRAPH, GRAPH_WEIGHTS, GRAPH_NEIGHBOURS, GRAPH_ROWS, GRAPH_LANDMARKS = 3, (0.1, 1.0), 10, 2000, 300
 # How many of each family are kept.
 KEPT = 3
 # A candidate is dropped if it is worse by more than so many standard errors of the difference.
@@ -91,6 +95,8 @@ class Screening:
     budget : Budget
         What there is no time for is left out, once something was scored.
     tell : function (done, total, text)
+    unlabelled : array of shape (n', d), optional
+        Rows without labels or targets, encoded.
     """
 
     inputs: Inputs
@@ -100,6 +106,7 @@ class Screening:
     n_jobs: int | None = None
     budget: Budget = field(default_factory=Budget)
     tell: Tell = lambda done, total, text: None
+    unlabelled: Array | None = None
     best: dict[tuple[Any, ...], list[Tried]] = field(default_factory=dict)
     losses: list[tuple[MapSetting, Reading]] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
@@ -131,6 +138,12 @@ class Screening:
             (f"neighbours, {tried.setting.kernel}", self._by_neighbours, (tried,)) for tried in mapped[:READ_BY_NEIGHBOURS]
         ]
         self._stage(named, "votes of neighbours")
+        if self.unlabelled is not None:
+            mapped = [tried for tried in self.ranked if tried.setting.scaling is not None and tried.reading.n_neighbors is None]
+            graphs: list[Task] = [
+                (f"rows without labels, {tried.setting.kernel}", self._by_graph, (tried,)) for tried in mapped[:BY_GRAPH]
+            ]
+            self._stage(graphs, "maps with rows without labels")
 
     @property
     def ranked(self) -> list[Tried]:
@@ -299,6 +312,38 @@ class Screening:
             most = min(len(train) for train, *_ in parts)
             for reading in self.goal.read_neighbours(parts, NEIGHBOURS[most >= NEIGHBOURS]):
                 yield Tried(setting.with_weight(weight), reading, tried.transforms)
+
+    @cached_property
+    def all_inputs(self) -> Inputs:
+        """All rows, those without labels last, scaled alike; landmarks are among all of them."""
+        assert self.unlabelled is not None
+        rng = np.random.default_rng(self.seed)
+        n = len(self.unlabelled)
+        some = self.unlabelled if n <= GRAPH_ROWS else self.unlabelled[np.sort(rng.choice(n, GRAPH_ROWS, replace=False))]
+        numbers = np.concatenate([self.inputs.numbers, some])
+        count = min(len(numbers), GRAPH_LANDMARKS)
+        return Inputs(numbers, self.inputs.scalers, np.sort(rng.choice(len(numbers), count, replace=False)))
+
+    def _by_graph(self, start: Tried) -> Iterator[Tried]:
+        """The same map with the neighbour graph of all rows; those that are predicted are not in it."""
+        setting, n = start.setting, self.goal.n_rows
+        rows = self.all_inputs.scaled(setting.scaling or "")
+        graph = NeighbourGraph.of(rows, GRAPH_NEIGHBOURS, "arrays")
+        outputs = np.zeros((len(GRAPH_WEIGHTS), len(REGRESSION_WEIGHTS), *self.goal.targets.shape))
+        for fold, (train, test) in enumerate(self.folds):
+            if fold == 0 or start.transforms is not None:
+                transform = None if start.transforms is None else start.transforms[fold]
+                own = Prepared.of(self.all_inputs, setting.scaling or "", setting.kernel, transform)
+                phi = own.features(own.kernel(setting.bandwidth)).values
+            present = np.concatenate([train, np.arange(n, len(rows))])
+            near = graph.among(present).laplacian(phi[present])
+            goal = self.goal.of(train)
+            gram, cross = training_sums(phi[train], goal.targets, goal.weights)
+            for place, graph_weight in enumerate(GRAPH_WEIGHTS):
+                found = [solve(gram + graph_weight * near, cross, weight) for weight in REGRESSION_WEIGHTS]
+                outputs[place][:, test] = phi[test] @ np.stack(found)
+        for graph_weight, found in zip(GRAPH_WEIGHTS, outputs, strict=True):
+            yield from self._read(replace(setting, graph_weight=graph_weight), found, start.transforms)
 
     def _fold_outputs(
         self, setting: MapSetting, transforms: tuple[Array, ...] | None

@@ -37,6 +37,8 @@ class MapSetting:
         How often the learned metric was pulled back.
     parent : MapSetting or None
         Whose map was pulled back last.
+    graph_weight : float
+        Of the neighbour graph of all rows, those without labels among them; 0: these are ignored.
     """
 
     scaling: str | None
@@ -47,11 +49,12 @@ class MapSetting:
     input_metric: str | None = None
     n_rounds: int = 0
     parent: MapSetting | None = None
+    graph_weight: float = 0.0
 
     @property
     def family(self) -> tuple[Any, ...]:
         """The same for maps that differ in bandwidth and regression weight only."""
-        return self.scaling, self.kernel, self.power, self.input_metric, self.n_rounds
+        return self.scaling, self.kernel, self.power, self.input_metric, self.n_rounds, self.graph_weight > 0
 
     @property
     def description(self) -> dict[str, Any]:
@@ -63,6 +66,8 @@ class MapSetting:
             found["power"] = self.power
         if self.n_rounds:
             found |= {"input_metric": self.input_metric, "n_rounds": self.n_rounds}
+        if self.graph_weight:
+            found["graph_weight"] = self.graph_weight
         return found
 
     def with_weight(self, regression_weight: float) -> MapSetting:

@@ -18,19 +18,21 @@ from outmetric.estimators.checks import (
     check_real_targets,
     check_supervision,
     declared_kernel,
+    gaps,
     located,
     mostly_alone,
     points_of_pairs,
+    without_gaps,
 )
 from outmetric.estimators.fitting import exact_problem, landmark_map
 from outmetric.estimators.kernel_metric import Gathered, KernelMetric
 from outmetric.estimators.metric import LinearMetric, Metric, OutputMetric, exportable_metric
 from outmetric.estimators.models import FixedKernelMetric, LearnedKernelMetric
 from outmetric.estimators.rounds import Round, kernel_of_round, transform_of
-from outmetric.estimators.settings import Settings, settings_of
+from outmetric.estimators.settings import Settings, check_unlabelled, settings_of
 from outmetric.estimators.streaming import with_checked_landmarks
 from outmetric.estimators.summary import Described, Fact, data, leading_features, listed, number, setting, settings_text, shortened
-from outmetric.estimators.unlabelled import PartlyLabelled, gaps, without_gaps
+from outmetric.estimators.unlabelled import PartlyLabelled
 
 __all__ = [
     "Described",
@@ -56,6 +58,7 @@ __all__ = [
     "check_real_targets",
     "check_supervision",
     "check_training",
+    "check_unlabelled",
     "data",
     "data_kind",
     "declared_kernel",

@@ -14,7 +14,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_array, check_consistent_length, check_non_negative, column_or_1d, validate_data
 
-from outmetric.foundation import Array, is_missing, objects, records
+from outmetric.foundation import Array, check_sample_weight, is_missing, objects, records
 from outmetric.kernels import Diagonal, MatrixKernel, Scalar, ScalarKernel, Separable, Takes
 from outmetric.problem import LARGEST_TARGET
 
@@ -351,3 +351,44 @@ def check_kernel_parameters(estimator: Any) -> None:
 def is_sequence(bandwidth: Any) -> bool:
     """Whether a bandwidth is given for each output."""
     return isinstance(bandwidth, Sequence | np.ndarray) and not isinstance(bandwidth, str)
+
+
+def gaps(y: Any) -> Array:
+    """Which rows have no label or target: -1 among whole numbers, NaN among others, None or NaN among words and objects."""
+    values = np.asarray(y)
+    if values.dtype.kind in "iu":
+        missing = values == -1
+    elif values.dtype.kind == "f":
+        missing = np.isnan(values)
+    elif values.dtype.kind == "O":
+        found = [is_missing(value) or (isinstance(value, int | np.integer) and value == -1) for value in values.ravel()]
+        missing = np.array(found, dtype=bool).reshape(values.shape)
+    else:
+        return np.zeros(len(values), dtype=bool)
+    if missing.ndim == 1:
+        return np.asarray(missing)
+    if values.dtype.kind in "iu":
+        return np.asarray(missing.all(axis=1))
+    partly = missing.any(axis=1) & ~missing.all(axis=1)
+    if partly.any():
+        raise ValueError(f"row {np.flatnonzero(partly)[0]} of y has some of its targets and lacks others; give all or none.")
+    return np.asarray(missing.any(axis=1))
+
+
+def without_gaps(y: Any, missing: Array) -> Array:
+    """The labels or targets of the other rows, as numbers if they are such."""
+    known = np.asarray(y)[~missing]
+    if not len(known):
+        raise ValueError("y holds no label at all: every entry says that there is none.")
+    return np.array(known.tolist()) if known.dtype.kind == "O" else known
+
+
+def left_out(y: Any, missing: Array, sample_weight: Any) -> tuple[Any, Any]:
+    """Labels and weights for a fit that ignores rows without labels: their weights are 0, and their labels do not matter."""
+    if not missing.any():
+        return y, sample_weight
+    known = without_gaps(y, missing)
+    filled = np.repeat(known[:1], len(missing), axis=0)
+    filled[~missing] = known
+    weights = check_sample_weight(sample_weight, len(missing))
+    return filled, np.where(missing, 0.0, 1.0 if weights is None else weights)

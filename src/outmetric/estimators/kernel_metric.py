@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+from scipy.spatial.distance import cdist
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length
 
 from outmetric.estimators.base import KernelTransformer, bandwidth_of, check_training, data_kind
-from outmetric.estimators.checks import check_supervision
+from outmetric.estimators.checks import check_supervision, gaps, left_out, without_gaps
 from outmetric.estimators.fitting import (
     Fit,
     exact_problem,
@@ -26,7 +27,7 @@ from outmetric.estimators.rounds import fit_points, fit_rows
 from outmetric.estimators.settings import Settings, settings_of
 from outmetric.estimators.streaming import read_block, read_chunks, read_stream, weighted_rows_of, with_checked_landmarks
 from outmetric.estimators.summary import Fact, leading_features, number
-from outmetric.estimators.unlabelled import gaps, graph_problem, left_out, partly_labelled, without_gaps
+from outmetric.estimators.unlabelled import graph_problem, partly_labelled
 from outmetric.foundation import Array, announce, n_points, storable
 from outmetric.problem import Model
 from outmetric.rows import LandmarkMap, Statistics, is_dask
@@ -43,6 +44,7 @@ OCCASIONAL = (
     "input_metric_",
     "feature_importances_",
     "n_unlabeled_",
+    "transduction_",
 )
 
 
@@ -114,16 +116,20 @@ class KernelMetric(KernelTransformer, ABC):
                 fit_rows(settings, read_chunks(self, settings, X, y, sample_weight), "rows came in chunks", self._tell)
             )
         points = check_training(self, X, settings.kernel.takes)
-        takes = data_kind(self)
         if settings.unlabeled is not None and y is not None:
             missing = gaps(y)
             check_consistent_length(missing, np.empty(n_points(points)))
-            if missing.any() and settings.unlabeled == "graph" and settings.graph_weight > 0:
-                return self._fit_graph(settings, points, y, missing, sample_weight)
-            y, sample_weight = left_out(y, missing, sample_weight)
+            if missing.any():
+                used = settings.unlabeled == "graph" and settings.graph_weight > 0
+                fit = self._fit_graph if used else self._fit_others
+                return fit(settings, points, y, missing, sample_weight)._transduce(points, y, missing)
+        return self._fit_all(settings, points, y, sample_weight)
+
+    def _fit_all(self, settings: Settings, points: Any, y: Any, sample_weight: Any) -> Self:
+        """Fit checked points that all have labels or targets."""
+        takes = data_kind(self)
         y, labelled = check_supervision(self, y, n_points(points))
-        settings, rows = weighted_rows_of(settings, points, y, labelled, takes, sample_weight)
-        points, y, weights = rows
+        settings, (points, y, weights) = weighted_rows_of(settings, points, y, labelled, takes, sample_weight)
         reason = settings.landmarks_reason(n_points(points))
         if reason is None:
             exact = exact_problem(settings, points, takes, y, labelled, weights)
@@ -131,6 +137,10 @@ class KernelMetric(KernelTransformer, ABC):
         settings = with_checked_landmarks(self, settings)
         reduced = landmark_problem(settings, points, takes, y, labelled, weights)
         return self._keep(fit_points(settings, reduced, lambda problem: fit_landmarks(settings, problem, reason, self._tell)))
+
+    def _fit_others(self, settings: Settings, points: Any, y: Any, missing: Array, sample_weight: Any) -> Self:
+        """Fit the rows that have labels or targets."""
+        return self._fit_all(settings, points, *left_out(y, missing, sample_weight))
 
     def _fit_graph(self, settings: Settings, points: Any, y: Any, missing: Array, sample_weight: Any) -> Self:
         """Fit all rows, of which some have no label or target."""
@@ -140,8 +150,20 @@ class KernelMetric(KernelTransformer, ABC):
         data = partly_labelled(points, data_kind(self), missing, known, labelled, sample_weight)
         problem = graph_problem(self, settings, data)
         reason = f"{missing.sum()} rows without labels"
-        self._keep(fit_points(settings, problem, lambda one: fit_landmarks(settings, one, reason, self._tell)))
+        return self._keep(fit_points(settings, problem, lambda one: fit_landmarks(settings, one, reason, self._tell)))
+
+    def _transduce(self, points: Any, y: Any, missing: Array) -> Self:
+        """What rows without labels most likely have: the class whose prototype is nearest, or where the map takes them."""
         self.n_unlabeled_ = int(missing.sum())
+        outputs, known = self.metric_.map(points[missing]), without_gaps(y, missing)
+        if self.classes_ is not None:
+            factor = self.metric_factor_.T
+            values = self.classes_[cdist(outputs @ factor, self.prototypes_ @ factor).argmin(axis=1)]
+        else:
+            columns = known.shape[1] if known.ndim == 2 else 1
+            values = (outputs * self._units())[:, :columns].reshape(-1, *known.shape[1:])
+        self.transduction_ = np.empty((len(missing), *known.shape[1:]), dtype=np.result_type(known, values))
+        self.transduction_[~missing], self.transduction_[missing] = known, values
         return self
 
     @available_if(_is_streamable)  # type: ignore[untyped-decorator]

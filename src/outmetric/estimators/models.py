@@ -127,6 +127,10 @@ class FixedKernelMetric(KernelMetric):
     landmarks_, landmark_indices_, n_landmarks_, landmark_rank_
         With landmarks: the points; which rows of X they are (None if they were given, or came in blocks); their number; and how
         many directions of them are above round-off.
+    n_unlabeled_ : int
+        Rows without labels or targets, if there were such, which ``n_samples_fit_`` does not count.
+    transduction_ : array
+        Then: y of all rows, where it was missing the class whose prototype is nearest, or the target that the map gives.
     metric_ : OutputMetric
         The fitted model without the estimator.
 
@@ -316,6 +320,10 @@ class LearnedKernelMetric(KernelMetric):
     landmarks_, landmark_indices_, n_landmarks_, landmark_rank_
         With landmarks: the points; which rows of X they are (None if they were given, or came in blocks); their number; and how
         many directions of them are above round-off.
+    n_unlabeled_ : int
+        Rows without labels or targets, if there were such, which ``n_samples_fit_`` does not count.
+    transduction_ : array
+        Then: y of all rows, where it was missing the class whose prototype is nearest, or the target that the map gives.
     metric_ : OutputMetric
         The fitted model without the estimator.
 

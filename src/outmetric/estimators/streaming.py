@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import clone
 
 from outmetric.estimators.base import adopt_data_kind, check_new, check_training, data_kind
-from outmetric.estimators.checks import check_supervision, check_targets
+from outmetric.estimators.checks import check_supervision, check_targets, gaps, left_out
 from outmetric.estimators.fitting import MANY, landmark_features
 from outmetric.estimators.settings import Settings
 from outmetric.foundation import Array, check_sample_weight, class_weights, combined_weights, n_points
@@ -40,9 +40,14 @@ class BlockCheck:
 
     def __call__(self, X: Any, y: Any, weights: Any = None) -> CheckedBlock:
         """X, y and weights of a block: labels of shape (n,) or real targets of shape (n, q). Rows with weight 0 are left out."""
+        if self.settings.unlabeled is not None and y is not None and (missing := gaps(y)).any():
+            if self.settings.unlabeled == "graph" and self.settings.graph_weight > 0:
+                raise ValueError("rows in blocks have no neighbour graph: give fit all rows at once, or set unlabeled='ignore'.")
+            if not missing.all():
+                y, weights = left_out(y, missing, weights)
+            elif self.seen:
+                return X[:0], np.asarray(y)[:0], None
         X, y = self._check(X, y)
-        if weights is None:
-            return X, y, None
         weights = check_sample_weight(weights, n_points(X), some=False)
         return present(X, y, weights)
 

@@ -15,42 +15,12 @@ import numpy as np
 from outmetric.estimators.fitting import LandmarkProblem, landmark_map
 from outmetric.estimators.settings import Settings
 from outmetric.estimators.streaming import with_checked_landmarks
-from outmetric.foundation import Array, check_sample_weight, combined_weights, is_missing, n_points
+from outmetric.foundation import Array, check_sample_weight, combined_weights, n_points
 from outmetric.kernels import Takes
 from outmetric.rows import LandmarkMap, NeighbourGraph
 
 # Rows up to which all become landmarks, unless a number of landmarks is asked for.
 EXACT_ROWS = 2000
-
-
-def gaps(y: Any) -> Array:
-    """Which rows have no label or target: -1 among whole numbers, NaN among others, None or NaN among words and objects."""
-    values = np.asarray(y)
-    if values.dtype.kind in "iu":
-        missing = values == -1
-    elif values.dtype.kind == "f":
-        missing = np.isnan(values)
-    elif values.dtype.kind == "O":
-        found = [is_missing(value) or (isinstance(value, int | np.integer) and value == -1) for value in values.ravel()]
-        missing = np.array(found, dtype=bool).reshape(values.shape)
-    else:
-        return np.zeros(len(values), dtype=bool)
-    if missing.ndim == 1:
-        return np.asarray(missing)
-    if values.dtype.kind in "iu":
-        return np.asarray(missing.all(axis=1))
-    partly = missing.any(axis=1) & ~missing.all(axis=1)
-    if partly.any():
-        raise ValueError(f"row {np.flatnonzero(partly)[0]} of y has some of its targets and lacks others; give all or none.")
-    return np.asarray(missing.any(axis=1))
-
-
-def without_gaps(y: Any, missing: Array) -> Array:
-    """The labels or targets of the other rows, as numbers if they are such."""
-    known = np.asarray(y)[~missing]
-    if not len(known):
-        raise ValueError("y holds no label at all: every entry says that there is none.")
-    return np.array(known.tolist()) if known.dtype.kind == "O" else known
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,17 +78,6 @@ def partly_labelled(points: Any, takes: Takes, missing: Array, known: Array, lab
         raise ValueError("with a kernel matrix rows cannot be left out by a weight of 0; give the matrix of the others.")
     own = weights[~missing]
     return PartlyLabelled(points[there], takes, missing[there], known[own > 0], labelled, own[own > 0])
-
-
-def left_out(y: Any, missing: Array, sample_weight: Any) -> tuple[Any, Any]:
-    """Labels and weights for a fit that ignores rows without labels: their weights are 0, and their labels do not matter."""
-    if not missing.any():
-        return y, sample_weight
-    known = without_gaps(y, missing)
-    filled = np.repeat(known[:1], len(missing), axis=0)
-    filled[~missing] = known
-    weights = check_sample_weight(sample_weight, len(missing))
-    return filled, np.where(missing, 0.0, 1.0 if weights is None else weights)
 
 
 def graph_problem(estimator: Any, settings: Settings, data: PartlyLabelled) -> LandmarkProblem:

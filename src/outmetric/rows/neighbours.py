@@ -59,6 +59,11 @@ class NeighbourGraph:
         joined.eliminate_zeros()
         return cls(joined / (joined.sum() / n))
 
+    def laplacian(self, features: Array) -> Array:
+        """Phi'Delta Phi of features (n, r)."""
+        degrees = np.asarray(self.matrix.sum(axis=1)).ravel()
+        return np.asarray((degrees[:, None] * features).T @ features - features.T @ (self.matrix @ features))
+
     def among(self, rows: Array) -> NeighbourGraph:
         """Of some of the rows only; edges keep their weights."""
         return NeighbourGraph(self.matrix[rows][:, rows])
