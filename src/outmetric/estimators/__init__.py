@@ -7,11 +7,13 @@ from outmetric.estimators.base import (
     bandwidth_of,
     check_new,
     check_training,
+    coordinates_of_tuples,
     data_kind,
     kept_points,
     own_copy,
 )
 from outmetric.estimators.checks import (
+    TUPLES,
     check_kernel_parameters,
     check_labels,
     check_points,
@@ -20,7 +22,7 @@ from outmetric.estimators.checks import (
     declared_kernel,
     located,
     mostly_alone,
-    points_of_pairs,
+    points_of_tuples,
 )
 from outmetric.estimators.fitting import LandmarkMap, exact_problem, landmark_map
 from outmetric.estimators.kernel_metric import Gathered, KernelMetric
@@ -32,6 +34,7 @@ from outmetric.estimators.streaming import with_checked_landmarks
 from outmetric.estimators.summary import Described, Fact, data, leading_features, listed, number, setting, settings_text, shortened
 
 __all__ = [
+    "TUPLES",
     "Described",
     "Fact",
     "FixedKernelMetric",
@@ -55,6 +58,7 @@ __all__ = [
     "check_real_targets",
     "check_supervision",
     "check_training",
+    "coordinates_of_tuples",
     "data",
     "data_kind",
     "declared_kernel",
@@ -70,7 +74,7 @@ __all__ = [
     "mostly_alone",
     "number",
     "own_copy",
-    "points_of_pairs",
+    "points_of_tuples",
     "setting",
     "settings_of",
     "settings_text",
