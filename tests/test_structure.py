@@ -24,6 +24,7 @@ ROOMS = [
     "choosing",
     "automatic",
     "baselines",
+    "tuples",
     "layouts",
     "maps",
     "tables",
@@ -218,12 +219,16 @@ def test_importing_the_library_loads_no_room():
 
 
 def test_a_metric_loads_no_tables_pictures_files_or_baselines():
-    rooms = {f"outmetric.{room}" for room in ("baselines", "maps", "tables", "storage", "export", "datasets", "paper", "cli")}
+    rooms = {
+        f"outmetric.{room}" for room in ("baselines", "tuples", "maps", "tables", "storage", "export", "datasets", "paper", "cli")
+    }
     code = f"import sys, outmetric; outmetric.LearnedKernelMetric; print(set(sys.modules) & {rooms})"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "set()"
 
 
-@pytest.mark.parametrize("name", ["baselines", "columns", "datasets", "export", "kernels", "maps", "plots", "storage", "tables"])
+@pytest.mark.parametrize(
+    "name", ["baselines", "columns", "datasets", "export", "kernels", "maps", "plots", "storage", "tables", "tuples"]
+)
 def test_public_rooms_are_attributes(name):
     code = f"import outmetric; print(outmetric.{name}.__name__)"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == f"outmetric.{name}"

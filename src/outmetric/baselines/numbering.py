@@ -60,13 +60,13 @@ def _rows(points: Any, numbers: Array) -> Any:
         )
     if hasattr(points, "iloc"):
         return points.iloc[numbers]
-    if scipy.sparse.issparse(points):
+    if hasattr(points, "tocsr"):
         return points.tocsr()[numbers]
     return np.asarray(points)[numbers]
 
 
 def _in_tuples(points: Any, shape: tuple[int, ...]) -> Any:
-    rows = points.toarray() if scipy.sparse.issparse(points) else np.asarray(points)
+    rows = points.toarray() if hasattr(points, "toarray") else np.asarray(points)
     if rows.ndim > 1:
         return rows.reshape(*shape, *rows.shape[1:])
     ordered = iter(rows)

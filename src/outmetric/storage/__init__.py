@@ -1,7 +1,7 @@
 """Models in files that are safe to load."""
 
 # Classes that can be stored say so when their room is imported.
-from outmetric import automatic, baselines, choosing, columns, estimators, kernels, layouts, problem, solvers, tables  # noqa: F401
+from outmetric import automatic, baselines, choosing, columns, estimators, kernels, layouts, problem, solvers, tables, tuples  # noqa: F401
 from outmetric.storage import foreign  # noqa: F401
 from outmetric.storage.errors import ModelFileError, NotStorableError, used_from
 from outmetric.storage.files import is_model, load, save
