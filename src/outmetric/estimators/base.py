@@ -252,8 +252,8 @@ def coordinates_of_tuples(estimator: MetricTransformer, tuples: Any, size: int) 
     """The coordinates of the points of tuples of this size in the learned metric, shape (n_tuples, size, m)."""
     check_is_fitted(estimator)
     points = check_tuples(estimator, estimator._formed(tuples, 2), size, estimator._takes)
-    coordinates = estimator.metric_.coordinates(points)
-    return coordinates.reshape(-1, size, coordinates.shape[1])
+    # Place by place, so that equal points of a tuple are in equal rows, of which products of matrices round alike.
+    return np.stack([estimator.metric_.coordinates(points[place::size]) for place in range(size)], axis=1)
 
 
 def data_kind(estimator: MetricTransformer) -> Takes:
