@@ -43,6 +43,9 @@ def right_rows(model: Any, sound: Sound) -> Any:
         usual = {"number": 1.0, "category": "blue", "date": np.datetime64("2020-01-01", "s")}
         return pd.DataFrame({name: known[name][:2] if name in known else [usual[kind]] * 2 for name, kind in kinds.items()})
     data = sound.data[:2]
+    preprocessor = getattr(model, "preprocessor", None)
+    if preprocessor is not None and data.ndim == 1:  # objects come as row numbers
+        return None if callable(preprocessor) or not len(preprocessor) else np.zeros(2, dtype=int)
     if hasattr(model, "coefficients") and model.kernel.takes == "kernel values":
         return np.ones((2, len(model.coefficients)))
     if hasattr(model, "metric_factor"):
@@ -99,6 +102,8 @@ def outputs(model: Any, rows: Any) -> list[Any]:
 
 def _answers(model: TupleClassifier, rows: Any) -> list[Any]:
     """What a classifier of tuples says of rows beside themselves; of pairs only where it has a threshold, which it may lack."""
+    if getattr(model, "preprocessor", None) is not None and np.ndim(rows) == 1:
+        return []
     size = {PairsClassifier: 2, TripletsClassifier: 3, QuadrupletsClassifier: 4}
     (tuples,) = ([[row] * number for row in rows] for kind, number in size.items() if isinstance(model, kind))
     if isinstance(model, PairsClassifier) and not hasattr(model, "threshold_"):

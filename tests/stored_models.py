@@ -209,6 +209,7 @@ MODELS: dict[str, tuple[Any, Any]] = {
     "kernel ITML": (lambda: KernelITML(n_constraints=30).fit(X, y), X),
     "pairs": (lambda: PairsITML(max_iter=5, preprocessor=X).fit(PAIRS, ALIKE), X),
     "pairs of words": (lambda: PairsKernelITML(kernel=kernels.Spectrum(2)).fit(WORDS[PAIRS], ALIKE), WORDS),
+    "numbers of words": (lambda: KernelITML(kernel=kernels.Spectrum(2), preprocessor=WORDS).fit_pairs(PAIRS, ALIKE), WORDS),
     "triplets": (lambda: TripletsLMNN(2).fit(X[TRIPLETS]), X),
     "triplets with a kernel": (lambda: TripletsKernelLMNN(5).fit(X[TRIPLETS]), X),
     "quadruplets": (lambda: QuadrupletsLMNN().fit(X[TRIPLETS[:, [0, 1, 0, 2]]]), X),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,11 +25,7 @@ def formed(preprocessor: Any, given: Any, n_axes: int) -> Any:
     """
     if preprocessor is None:
         return given
-    if not callable(preprocessor) and (isinstance(preprocessor, str | bytes) or not hasattr(preprocessor, "__len__")):
-        raise ValueError(
-            "preprocessor must be None, the points that row numbers refer to, or a function from row numbers to points; it is a "
-            f"{type(preprocessor).__name__}."
-        )
+    check_preprocessor(preprocessor)
     numbers = _numbers(given, n_axes)
     if numbers is None:
         return given
@@ -37,6 +34,17 @@ def formed(preprocessor: Any, given: Any, n_axes: int) -> Any:
     if found != numbers.size:
         raise ValueError(f"preprocessor returned {found} points for {numbers.size} row numbers; it must return one for each.")
     return points if n_axes == 1 else _in_tuples(points, numbers.shape)
+
+
+def check_preprocessor(preprocessor: Any) -> None:
+    """Raise ValueError unless it is None, a function, or can be a matrix, table or sequence of points."""
+    is_sequence = isinstance(preprocessor, Sequence) and not isinstance(preprocessor, str | bytes)
+    if preprocessor is None or callable(preprocessor) or is_sequence or len(getattr(preprocessor, "shape", ())):
+        return
+    raise ValueError(
+        "preprocessor must be None, the points that row numbers refer to, or a function from row numbers to points; it is a "
+        f"{type(preprocessor).__name__}."
+    )
 
 
 def _numbers(given: Any, n_axes: int) -> Array | None:

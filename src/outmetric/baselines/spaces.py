@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import get_tags
 
 from outmetric.baselines.components import check_n_components, kernel_components
-from outmetric.baselines.numbering import check_numbers, formed, numbered
+from outmetric.baselines.numbering import check_numbers, check_preprocessor, formed, numbered
 from outmetric.estimators import (
     KernelTransformer,
     LinearMetric,
@@ -39,6 +39,7 @@ from outmetric.foundation import (
     n_points,
     one_blas_thread,
     require_memory,
+    storable,
     to_array,
 )
 from outmetric.kernels import MatrixKernel, Separable
@@ -62,6 +63,7 @@ class Embedded:
         return one_blas_thread() if self.points.size < SMALL else nullcontext()
 
 
+@storable(check=lambda found, size: check_preprocessor(found.preprocessor))
 class Baseline(MetricTransformer):
     """What LMNN and ITML share, in the space of the data or of a kernel."""
 

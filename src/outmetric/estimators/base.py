@@ -50,10 +50,11 @@ def _sample(found: Any, size: int) -> Any:
     metric = getattr(found, "metric_", None)
     if not isinstance(metric, OutputMetric):
         return row_of_numbers(found, size)
-    # Rows of a table come as one, and not as the records that its kernel works on; objects, with a preprocessor, as row numbers.
-    takes = metric.kernel.takes
-    is_made = takes != "table" and (takes != "objects" or getattr(found, "preprocessor", None) is None)
-    return sample_of(metric, size) if is_made else None
+    preprocessor = getattr(found, "preprocessor", None)
+    if metric.kernel.takes == "objects" and preprocessor is not None:  # objects come as row numbers
+        return None if callable(preprocessor) or not len(preprocessor) else np.zeros(1, dtype=int)
+    # Rows of a table come as one, and not as the records that its kernel works on.
+    return None if metric.kernel.takes == "table" else sample_of(metric, size)
 
 
 @storable(check=_check_stored, sample=_sample)
