@@ -27,6 +27,7 @@ from tampering import Sound, tamper
 
 import outmetric
 from outmetric.storage import ModelFileError
+from outmetric.tuples.classifiers import PairsClassifier, QuadrupletsClassifier, TripletsClassifier, TupleClassifier
 
 # What a case may take: seconds of the processor, and bytes beside a share for each byte of the file.
 SECONDS, BYTES, BYTES_EACH = 2.0, 2**26, 64
@@ -44,6 +45,9 @@ def right_rows(model: Any, sound: Sound) -> Any:
     if type(model).__name__ == "PairVerifier":
         return _pairs_of(model.metric, sound)
     data = sound.data[:2]
+    preprocessor = getattr(model, "preprocessor", None)
+    if preprocessor is not None and data.ndim == 1:  # objects come as row numbers
+        return None if callable(preprocessor) or not len(preprocessor) else np.zeros(2, dtype=int)
     if hasattr(model, "coefficients") and model.kernel.takes == "kernel values":
         return np.ones((2, len(model.coefficients)))
     if hasattr(model, "metric_factor"):
@@ -95,12 +99,25 @@ def outputs(model: Any, rows: Any) -> list[Any]:
     """All that a model has to say about data."""
     if hasattr(model, "coordinates") and not hasattr(model, "transform"):
         return [model.coordinates(rows)]
+    if isinstance(model, TupleClassifier):
+        return [model.transform(rows), *_answers(model, rows)]
     names = ["transform", "predict", "predict_proba"]
     if type(model).__name__ == "TableModel" and not model.columns.classes:
         names.remove("predict_proba")  # it has none of real targets, and says so
     if getattr(model, "novelty_", None) is not None or getattr(model, "knows_novelty", False):
         names.append("novelty")
     return [getattr(model, name)(rows) for name in names if hasattr(model, name)]
+
+
+def _answers(model: TupleClassifier, rows: Any) -> list[Any]:
+    """What a classifier of tuples says of rows beside themselves; of pairs only where it has a threshold, which it may lack."""
+    if getattr(model, "preprocessor", None) is not None and np.ndim(rows) == 1:
+        return []
+    size = {PairsClassifier: 2, TripletsClassifier: 3, QuadrupletsClassifier: 4}
+    (tuples,) = ([[row] * number for row in rows] for kind, number in size.items() if isinstance(model, kind))
+    if isinstance(model, PairsClassifier) and not hasattr(model, "threshold_"):
+        return [model.decision_function(tuples)]
+    return [model.decision_function(tuples), model.predict(tuples)]
 
 
 def is_unfitted(model: Any) -> bool:

@@ -323,6 +323,42 @@ def lmnn_by_cvxpy(X, y, neighbours, mu):
     return cvxpy.Problem(cvxpy.Minimize(objective)).solve(solver="CLARABEL")
 
 
+def comparisons(L, X, quadruplets, mu):
+    """(1 - mu) sum_(a,b) d_ab + mu sum_t [1 + d_ab - d_ce]_+ with each near pair once, and each quadruplet as often as given."""
+
+    def distance(i, j):
+        return np.sum((L @ (X[i] - X[j])) ** 2)
+
+    pull = sum(distance(a, b) for a, b in {(a, b) for a, b, _, _ in quadruplets})
+    push = sum(max(0.0, 1 + distance(a, b) - distance(c, e)) for a, b, c, e in quadruplets)
+    return (1 - mu) * pull + mu * push
+
+
+def comparisons_by_cvxpy(X, quadruplets, mu):
+    """The optimum over all metrics, as a semi-definite program."""
+    import cvxpy
+
+    d = X.shape[1]
+    M = cvxpy.Variable((d, d), PSD=True)
+    near = [np.outer(X[a] - X[b], X[a] - X[b]) for a, b, _, _ in quadruplets]
+    far = [np.outer(X[c] - X[e], X[c] - X[e]) for _, _, c, e in quadruplets]
+    pull = sum(np.outer(X[a] - X[b], X[a] - X[b]) for a, b in {(a, b) for a, b, _, _ in quadruplets})
+    excess = np.array([(one - other).ravel() for one, other in zip(near, far, strict=True)])
+    violations = cvxpy.pos(1 + excess @ cvxpy.vec(M, order="C"))
+    objective = (1 - mu) * cvxpy.trace(pull @ M) + mu * cvxpy.sum(violations)
+    return cvxpy.Problem(cvxpy.Minimize(objective)).solve(solver="CLARABEL")
+
+
+def best_threshold(distances, similar, score):
+    """The best score of any threshold, by trying them all; ``score`` is a function of tp, fp, fn, tn."""
+    found = []
+    for threshold in [-1.0, *distances]:
+        called = [distance <= threshold for distance in distances]
+        counts = [sum(a == c and b == s for c, s in zip(called, similar, strict=True)) for a, b in ((1, 1), (1, 0), (0, 1), (0, 0))]
+        found.append(score(*counts))
+    return max(found)
+
+
 def log_det_divergence(A, prior):
     ratio = A @ np.linalg.inv(prior)
     return float(np.trace(ratio) - np.linalg.slogdet(ratio)[1] - len(A))

@@ -53,11 +53,22 @@ from outmetric import (
 from outmetric.automatic import members, screening
 from outmetric.baselines import ITML, LMNN, KernelITML, KernelLMNN
 from outmetric.columns import FeatureWeights, check_columns
+from outmetric.tuples import (
+    PairsITML,
+    PairsKernelITML,
+    QuadrupletsKernelLMNN,
+    QuadrupletsLMNN,
+    TripletsKernelLMNN,
+    TripletsLMNN,
+)
 from outmetric.verification import PairVerifier, draw_pairs
 
 ROWS = np.arange(0, 150, 6)
 X, y = (part[ROWS] for part in load_iris(return_X_y=True))
 NAMES = np.array(["setosa", "versicolor", "virginica"])[y]
+PAIRS = np.array([(i, (i + step) % len(y)) for i in range(len(y)) for step in (1, 9)])
+ALIKE = np.where(y[PAIRS[:, 0]] == y[PAIRS[:, 1]], 1, -1)
+TRIPLETS = np.array([(i, i + 1, (i + 9) % len(y)) for i in range(len(y) - 1) if y[i] == y[i + 1] != y[(i + 9) % len(y)]])
 WORDS = np.array([f"{name[:4]}{round(10 * width)}" for name, width in zip(NAMES, X[:, 1], strict=True)], dtype=object)
 
 
@@ -210,6 +221,13 @@ MODELS: dict[str, tuple[Any, Any]] = {
     "ITML": (lambda: ITML(n_constraints=30, max_iter=5).fit(X, y), X),
     "kernel LMNN": (lambda: KernelLMNN().fit(X, y), X),
     "kernel ITML": (lambda: KernelITML(n_constraints=30).fit(X, y), X),
+    "pairs": (lambda: PairsITML(max_iter=5, preprocessor=X).fit(PAIRS, ALIKE), X),
+    "pairs of words": (lambda: PairsKernelITML(kernel=kernels.Spectrum(2)).fit(WORDS[PAIRS], ALIKE), WORDS),
+    "numbers of words": (lambda: KernelITML(kernel=kernels.Spectrum(2), preprocessor=WORDS).fit_pairs(PAIRS, ALIKE), WORDS),
+    "triplets": (lambda: TripletsLMNN(2).fit(X[TRIPLETS]), X),
+    "triplets with a kernel": (lambda: TripletsKernelLMNN(5).fit(X[TRIPLETS]), X),
+    "quadruplets": (lambda: QuadrupletsLMNN().fit(X[TRIPLETS[:, [0, 1, 0, 2]]]), X),
+    "quadruplets with a kernel": (lambda: QuadrupletsKernelLMNN(5).fit(X[TRIPLETS[:, [0, 1, 0, 2]]]), X),
     "scalers": (lambda: learned(StandardScaler(), MinMaxScaler(), MaxAbsScaler(), RobustScaler(), FunctionTransformer()), X),
     "columns": (lambda: learned(PowerTransformer(), QuantileTransformer(n_quantiles=5), VarianceThreshold(), PCA(2)), X),
     "indicator": (lambda: make_pipeline(Normalizer(), MissingIndicator(features="all"), FunctionTransformer(doubled)).fit(X), X),

@@ -30,6 +30,7 @@ from outmetric.baselines import ITML, LMNN, KernelITML, KernelLMNN
 from outmetric.columns.weights import FeatureWeights
 from outmetric.datasets import make_waveform
 from outmetric.export import exportable, register, to_onnx
+from outmetric.tuples import PairsITML, QuadrupletsKernelLMNN, TripletsLMNN
 
 TYPES = [np.float32, np.float64]
 # Relative to the largest value.
@@ -793,3 +794,18 @@ def test_steps_of_others_say_how_they_are_exported(dtype, waveform):
     assert_same(run(to_onnx(fitted, new), new)["coordinates"], fitted.transform(new))
     assert_same(run(skl2onnx.to_onnx(fitted, new), new)["coordinates"], fitted.transform(new))
     assert_same(run(to_onnx(ExportableDoubling().fit(X), new), new)["variable"], 2 * new)
+
+
+@pytest.mark.parametrize(
+    ("model", "tuples"),
+    [
+        (PairsITML(), [[0, 1], [0, 70]]),
+        (TripletsLMNN(), [[0, 1, 70], [70, 71, 0]]),
+        (QuadrupletsKernelLMNN(3), [[0, 1, 0, 70], [70, 71, 2, 72]]),
+    ],
+)
+def test_classifiers_of_tuples_are_exported_as_maps(model, tuples):
+    X = load_iris().data
+    model.fit(X[tuples], [1, -1])
+    found = run(to_onnx(model, X), X)
+    np.testing.assert_allclose(found["coordinates"], model.transform(X), rtol=1e-6, atol=1e-6)

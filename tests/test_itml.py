@@ -276,7 +276,7 @@ class TestPairs:
             ([[0, -1]], [1], np.eye(3), "row numbers from 0 to 2"),
             ([[0, 1, 2]], [1], np.eye(3), r"\(n_pairs, 2\)"),
             ([[0.5, 1.0]], [1], np.eye(3), r"\(n_pairs, 2\)"),
-            ([[0, 1]], [1, 1], np.eye(3), r"\(n_pairs, 2\)"),
+            ([[0, 1]], [1, 1], np.eye(3), "one y each"),
             ([[0, 1]], [0], np.eye(3), "1 for similar pairs and -1"),
             ([[0, 0]], [1], np.eye(3), "every pair is of two equal points"),
             (np.empty((0, 2), dtype=int), [], np.eye(3), "at least one pair"),

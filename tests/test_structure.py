@@ -24,6 +24,7 @@ ROOMS = [
     "choosing",
     "automatic",
     "baselines",
+    "tuples",
     "verification",
     "layouts",
     "maps",
@@ -219,14 +220,15 @@ def test_importing_the_library_loads_no_room():
 
 
 def test_a_metric_loads_no_tables_pictures_files_or_baselines():
-    names = ("baselines", "verification", "maps", "tables", "storage", "export", "datasets", "paper", "cli")
+    names = ("baselines", "tuples", "verification", "maps", "tables", "storage", "export", "datasets", "paper", "cli")
     rooms = {f"outmetric.{room}" for room in names}
     code = f"import sys, outmetric; outmetric.LearnedKernelMetric; print(set(sys.modules) & {rooms})"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "set()"
 
 
 @pytest.mark.parametrize(
-    "name", ["baselines", "columns", "datasets", "export", "kernels", "maps", "plots", "storage", "tables", "verification"]
+    "name",
+    ["baselines", "columns", "datasets", "export", "kernels", "maps", "plots", "storage", "tables", "tuples", "verification"],
 )
 def test_public_rooms_are_attributes(name):
     code = f"import outmetric; print(outmetric.{name}.__name__)"

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from outmetric import plots as plots
     from outmetric import storage as storage
     from outmetric import tables as tables
+    from outmetric import tuples as tuples
     from outmetric import verification as verification
     from outmetric.automatic import MetricClassifier, MetricRegressor
     from outmetric.choosing import MetricSearchCV
@@ -56,7 +57,7 @@ ROOM_OF = {
     "load": "storage",
     "save": "storage",
 }
-ROOMS = ("baselines", "columns", "datasets", "export", "kernels", "maps", "plots", "storage", "tables", "verification")
+ROOMS = ("baselines", "columns", "datasets", "export", "kernels", "maps", "plots", "storage", "tables", "tuples", "verification")
 
 
 def _load(name: str) -> object:

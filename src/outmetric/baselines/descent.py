@@ -1,4 +1,4 @@
-"""Descent on the LMNN objective: L-BFGS in L, and where that ends short of the optimum, a step in M = L'L.
+"""Descent on a sum of hinges: L-BFGS in L, and where that ends short of the optimum, a step in M = L'L.
 
 The objective is convex in M, but not in L: wherever L has lost a direction, the gradient 2 L G has lost it too, although the
 gradient G in M may still fall in it (at L = 0 every direction is lost). A point is optimal if L G = 0 and G has no negative
@@ -16,7 +16,8 @@ import numpy as np
 import scipy.linalg
 import scipy.optimize
 
-from outmetric.baselines.margins import Certificate, Evaluation, MarginRecord, Margins
+from outmetric.baselines.hinges import Certificate, Evaluation, HingeLoss
+from outmetric.baselines.margins import MarginRecord
 from outmetric.foundation import Array
 from outmetric.solvers import Status
 
@@ -46,7 +47,7 @@ class Minimum:
 
 
 def minimise(
-    margins: Margins, start: Array, *, tol: float, max_iter: int, on_iteration: Callable[[MarginRecord], None] = lambda record: None
+    loss: HingeLoss, start: Array, *, tol: float, max_iter: int, on_iteration: Callable[[MarginRecord], None] = lambda record: None
 ) -> Minimum:
     """Minimise over L, with kinks rounded less and less.
 
@@ -55,8 +56,8 @@ def minimise(
     need not close, and it ends at a local optimum: when the steepness is below ``tol`` and a rounding lowers the objective of the
     one before by less.
     """
-    search = _Search(margins, _scaled(margins, margins.inner(start)), tol, max_iter, on_iteration)
-    convex = len(start) >= margins.X.shape[1]
+    search = _Search(loss, _scaled(loss, loss.inner(start)), tol, max_iter, on_iteration)
+    convex = len(start) >= loss.X.shape[1]
     status = Status.STALLED
     for rounding in ROUNDINGS:
         previous = search.objective
@@ -70,20 +71,20 @@ def minimise(
             status = Status.LOCAL_OPTIMUM
         if status is not Status.STALLED:
             break
-    return Minimum(margins.outer(search.best, start), search.objective, search.bound, tuple(search.history), status)
+    return Minimum(loss.outer(search.best, start), search.objective, search.bound, tuple(search.history), status)
 
 
 class _Search:
     """The best L so far, and how it was found."""
 
     def __init__(
-        self, margins: Margins, start: Array, tol: float, max_iter: int, on_iteration: Callable[[MarginRecord], None]
+        self, loss: HingeLoss, start: Array, tol: float, max_iter: int, on_iteration: Callable[[MarginRecord], None]
     ) -> None:
-        self.margins, self.tol, self.max_iter, self.on_iteration = margins, tol, max_iter, on_iteration
-        self.best, self.objective, self.bound = start, margins.evaluate(start).objective, 0.0
+        self.loss, self.tol, self.max_iter, self.on_iteration = loss, tol, max_iter, on_iteration
+        self.best, self.objective, self.bound = start, loss.evaluate(start).objective, 0.0
         self.history: list[MarginRecord] = []
         self.is_stationary = False  # at some rounding
-        self._nothing = tol * margins.push_weight * margins.n_targets
+        self._nothing = tol * loss.push_weight * loss.n_targets
         self._began = time.perf_counter()
 
     @property
@@ -99,14 +100,14 @@ class _Search:
         L, care = self.best, 1.0
         while True:
             L = self._descend(L, rounding, care)
-            reached = self.margins.certify(L, rounding)
+            reached = self.loss.certify(L, rounding)
             self.bound = max(self.bound, reached.bound)
             if reached.objective < self.objective:
                 self.best, self.objective = L, reached.objective
             self.is_stationary |= bool(self.history) and self.history[-1].steepness <= self.tol
             if self._is_over or reached.rounded - reached.rounded_bound <= self.tol * reached.rounded:
                 return
-            released = _released(self.margins, L, rounding, reached, 0.1 * care * self.tol)
+            released = _released(self.loss, L, rounding, reached, 0.1 * care * self.tol)
             care = care / 10 if to_the_end else care
             if released is None and (not to_the_end or care < MOST_CARE):
                 return
@@ -118,7 +119,7 @@ class _Search:
 
         def evaluate(values: Array) -> tuple[float, Array]:
             nonlocal latest
-            latest = self.margins.evaluate(values.reshape(start.shape), rounding)
+            latest = self.loss.evaluate(values.reshape(start.shape), rounding)
             return latest.rounded, latest.gradient.ravel()
 
         def after_step(values: Array) -> None:
@@ -147,14 +148,14 @@ class _Search:
         return now
 
 
-def _scaled(margins: Margins, L: Array) -> Array:
+def _scaled(loss: HingeLoss, L: Array) -> Array:
     """A multiple of L of which the objective, which is convex in its square, is low: descent from far away is slow."""
     size = np.linalg.norm(L)
     if not np.isfinite(size) or size == 0:
         raise ValueError("the start maps all training points to one; choose another init.")
     unit = L / size
-    best, objective = _best_size(lambda square: margins.evaluate(np.sqrt(square) * unit).objective, float(len(L)))
-    return L if margins.evaluate(L).objective <= objective else np.sqrt(best) * unit
+    best, objective = _best_size(lambda square: loss.evaluate(np.sqrt(square) * unit).objective, float(len(L)))
+    return L if loss.evaluate(L).objective <= objective else np.sqrt(best) * unit
 
 
 def _best_size(objective: Callable[[float], float], size: float) -> tuple[float, float]:
@@ -168,7 +169,7 @@ def _best_size(objective: Callable[[float], float], size: float) -> tuple[float,
     return size, value
 
 
-def _released(margins: Margins, L: Array, rounding: float, reached: Certificate, least: float) -> Array | None:
+def _released(loss: HingeLoss, L: Array, rounding: float, reached: Certificate, least: float) -> Array | None:
     """L after a step in M along the directions in which the objective falls; None if it falls by less than ``least``, relatively.
 
     M + t N, with the negative part N of the gradient in M, is a metric for every t > 0. Of its factors, with no more rows than L,
@@ -190,5 +191,5 @@ def _released(margins: Margins, L: Array, rounding: float, reached: Certificate,
 
     # Points have unit variance, so that a trace of 1 gives them distances of about the margin.
     some = -1 / float(values[falling].sum())
-    size, lowest = _best_size(lambda size: margins.evaluate(stepped(size), rounding).rounded, some)
+    size, lowest = _best_size(lambda size: loss.evaluate(stepped(size), rounding).rounded, some)
     return stepped(size) if reached.rounded - lowest > least * reached.rounded else None

@@ -20,13 +20,13 @@ from outmetric.baselines.spaces import (
     KernelSpace,
     LinearSpace,
     check_limits,
-    embed,
+    embed_tuples,
     embed_with_classes,
     report,
     store,
 )
-from outmetric.estimators import Fact, exportable_metric, number, points_of_pairs
-from outmetric.foundation import Array, check_integer, check_number, check_psd, generator, objects, storable
+from outmetric.estimators import Fact, exportable_metric, number
+from outmetric.foundation import Array, check_integer, check_number, check_psd, generator, storable
 
 # Pairs of each kind drawn at most by default.
 MOST_PAIRS = 5000
@@ -80,30 +80,21 @@ class _InformationTheoretic(Baseline):
         y : array of shape (n_pairs,)
             1 for similar pairs, -1 for dissimilar ones.
         X : optional
-            The points (or the kernel matrix) that the row numbers refer to.
+            The points (or the kernel matrix) that the row numbers refer to; else these are made points by the ``preprocessor``.
 
         Returns
         -------
         self
         """
         self._check_parameters()
-        self.__dict__.pop("classes_", None)  # of an earlier fit
-        if X is None:
-            X, pairs = _numbered(pairs)
-        embedded = embed(self, X)
-        points = embedded.points
-        pairs, y = np.asarray(pairs), np.asarray(y)
-        if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu" or y.shape != (len(pairs),):
-            raise ValueError(
-                f"pairs must be (n_pairs, 2) whole row numbers with one y each; they are {pairs.dtype} of shape {pairs.shape}, "
-                f"y has the shape {y.shape}."
-            )
-        if not len(pairs) or pairs.min() < 0 or pairs.max() >= len(points):
-            raise ValueError(f"pairs must be row numbers from 0 to {len(points) - 1}, and at least one pair.")
+        embedded, numbers = embed_tuples(self, pairs, 2, X)
+        y = np.asarray(y)
+        if y.shape != (len(numbers),):
+            raise ValueError(f"pairs must have one y each: {len(numbers)} pairs came, and y of the shape {y.shape}.")
         if not np.isin(y, [1, -1]).all():
             raise ValueError(f"y must be 1 for similar pairs and -1 for dissimilar ones; it holds {np.unique(y)[:5].tolist()}.")
         rng = generator(self.random_state)
-        return self._fit(embedded, np.unique(points, axis=0), pairs, y.astype(np.float64), rng)
+        return self._fit(embedded, np.unique(embedded.points, axis=0), numbers, y.astype(np.float64), rng)
 
     def _check_parameters(self) -> None:
         check_limits(self)
@@ -204,6 +195,9 @@ class ITML(_InformationTheoretic, LinearSpace):
         For drawing pairs, and for ``prior="random"``.
     verbose : bool
         Report every sweep on stderr.
+    preprocessor : array-like of shape (n_rows, d), or function, optional
+        The points that row numbers refer to, or a function that makes points of an array of row numbers (or of paths, names, ...).
+        With one, methods take row numbers in the place of points.
 
     Attributes
     ----------
@@ -249,6 +243,7 @@ class ITML(_InformationTheoretic, LinearSpace):
         tol: float = 1e-5,
         random_state: Any = None,
         verbose: bool = False,
+        preprocessor: Any = None,
     ) -> None:
         self.gamma = gamma
         self.n_constraints = n_constraints
@@ -259,6 +254,7 @@ class ITML(_InformationTheoretic, LinearSpace):
         self.tol = tol
         self.random_state = random_state
         self.verbose = verbose
+        self.preprocessor = preprocessor
 
     def _prior_factor(self, points: Array, rng: np.random.Generator) -> Array:
         d = points.shape[1]
@@ -307,7 +303,7 @@ class KernelITML(_InformationTheoretic, KernelSpace):
         How many principal components; or, between 0 and 1, as many as have this share of the variance. None: all.
     kernel, bandwidth, kernel_params
         As for `outmetric.LearnedKernelMetric`: a name, a function of two points (any objects), "precomputed", or a `Scalar`.
-    gamma, n_constraints, bounds, percentiles, max_iter, tol, random_state, verbose
+    gamma, n_constraints, bounds, percentiles, max_iter, tol, random_state, verbose, preprocessor
         As for `ITML`; distances are those of the feature space.
 
     Attributes
@@ -347,6 +343,7 @@ class KernelITML(_InformationTheoretic, KernelSpace):
         tol: float = 1e-5,
         random_state: Any = None,
         verbose: bool = False,
+        preprocessor: Any = None,
     ) -> None:
         self.n_components = n_components
         self.kernel = kernel
@@ -360,35 +357,7 @@ class KernelITML(_InformationTheoretic, KernelSpace):
         self.tol = tol
         self.random_state = random_state
         self.verbose = verbose
+        self.preprocessor = preprocessor
 
     def _prior_factor(self, points: Array, rng: np.random.Generator) -> Array:
         return np.eye(points.shape[1])
-
-
-def _numbered(pairs: Any) -> tuple[Array, Array]:
-    """Pairs of points as distinct points, in the order in which they first appear, and pairs of row numbers."""
-    try:
-        values = np.asarray(pairs)
-    except ValueError:  # ragged
-        values = objects(pairs)
-    if values.dtype.kind not in "fiub":
-        points = points_of_pairs(pairs, None)
-    elif values.ndim == 2:
-        raise ValueError(f"pairs of points have the shape (n_pairs, 2, d); theirs is {values.shape}. Row numbers need X.")
-    else:
-        points = points_of_pairs(values.astype(np.float64), "d")
-    firsts: dict[Any, int] = {}
-    numbers = [firsts.setdefault(_identity(point), len(firsts)) for point in points]
-    rows = np.unique(numbers, return_index=True)[1]
-    return points[rows], np.array(numbers).reshape(-1, 2)
-
-
-def _identity(point: Any) -> Any:
-    """What is equal for equal points: numbers by value, objects by equality if they know theirs, else by being the same."""
-    if isinstance(point, np.ndarray):
-        return (point.shape, (point + 0.0).tobytes()) if point.dtype.kind == "f" else id(point)  # 0.0 and -0.0 are equal
-    try:
-        hash(point)
-    except TypeError:
-        return id(point)
-    return point

@@ -14,10 +14,22 @@ from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.utils.validation import check_array
 
+from outmetric.baselines.comparisons import Comparisons
 from outmetric.baselines.descent import Minimum, minimise
+from outmetric.baselines.hinges import HingeLoss
 from outmetric.baselines.margins import Margins, target_neighbours
-from outmetric.baselines.spaces import Baseline, KernelSpace, LinearSpace, check_limits, embed_with_classes, report, store
-from outmetric.estimators import Fact, exportable_metric, number
+from outmetric.baselines.spaces import (
+    Baseline,
+    Embedded,
+    KernelSpace,
+    LinearSpace,
+    check_limits,
+    embed_tuples,
+    embed_with_classes,
+    report,
+    store,
+)
+from outmetric.estimators import TUPLES, Fact, exportable_metric, number
 from outmetric.foundation import Array, check_integer, check_number, generator, storable
 
 # Kernel principal components with less variance than this, relative to the first, are left out.
@@ -30,12 +42,13 @@ class _LargeMargin(Baseline):
     n_neighbors: int
     push_weight: float
     target_neighbors_: Array
+    comparisons_: Array
     objective_: float
     dual_gap_: float
 
     @abstractmethod
-    def _starts(self, points: Array, labels: Array) -> list[Array]:
-        """The L to start from; of several, that which leads to the lowest objective is taken."""
+    def _starts(self, points: Array, labels: Array | None) -> list[Array]:
+        """The L to start from; of several, that which leads to the lowest objective is taken. ``labels`` is None for tuples."""
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the metric.
@@ -50,24 +63,78 @@ class _LargeMargin(Baseline):
         -------
         self
         """
+        self._check_parameters()
+        check_integer("n_neighbors", self.n_neighbors)
+        embedded, labels = embed_with_classes(self, X, y)
+        with embedded.threads():
+            self.target_neighbors_ = self._target_neighbours(embedded.points, labels)
+            margins = Margins(embedded.points, labels, self.target_neighbors_, float(self.push_weight))
+        return self._fit(embedded, margins, labels)
+
+    def fit_triplets(self, triplets: Any, X: Any = None) -> Self:
+        """Learn the metric from given triplets, each of which says that its first point is nearer to the second than to the third.
+
+        Minimises (1 - mu) sum_(a,b) d(a, b) + mu sum_t max(0, 1 + d(a, b) - d(a, c)) over L, where t = (a, b, c) runs over the
+        triplets, and (a, b) over their distinct near pairs: with all triplets of a labelled sample this is what `fit` minimises. A
+        triplet that is given twice counts twice. Triplets may contradict each other; if they do so much that no metric is better
+        than none, L is zero. Those that no metric can satisfy (c is a, or c is b) are left out, with a warning.
+
+        Parameters
+        ----------
+        triplets : array of shape (n_triplets, 3, d), sequence of triplets of objects, or array of shape (n_triplets, 3)
+            Triplets of points (anchor, near, far); or of row numbers, of X or for the ``preprocessor``.
+        X : optional
+            The points (or the kernel matrix) that the row numbers refer to. All of them span the space in which a kernel's metric
+            is learned. Without X equal points are one point.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit_comparisons(triplets, 3, X)
+
+    def fit_quadruplets(self, quadruplets: Any, X: Any = None) -> Self:
+        """Learn the metric from given quadruplets, each of which says that its first two points are nearer than its last two.
+
+        As `fit_triplets`, where a triplet (a, b, c) is the quadruplet (a, b, a, c).
+
+        Parameters
+        ----------
+        quadruplets : array of shape (n_quadruplets, 4, d), sequence of quadruplets of objects, or array of shape (n_quadruplets, 4)
+        X : optional
+
+        Returns
+        -------
+        self
+        """
+        return self._fit_comparisons(quadruplets, 4, X)
+
+    def _fit_comparisons(self, tuples: Any, size: int, X: Any) -> Self:
+        self._check_parameters()
+        embedded, numbers = embed_tuples(self, tuples, size, X)
+        quadruplets = numbers if size == 4 else numbers[:, [0, 1, 0, 2]]
+        self.comparisons_ = quadruplets[_possible(embedded.points, quadruplets, TUPLES[size])]
+        with embedded.threads():
+            comparisons = Comparisons(embedded.points, self.comparisons_, float(self.push_weight))
+        return self._fit(embedded, comparisons, None)
+
+    def _check_parameters(self) -> None:
         check_limits(self)
         check_number("push_weight", self.push_weight, positive=True)
         if self.push_weight >= 1:
             raise ValueError(f"push_weight must be between 0 and 1, not {self.push_weight!r}.")
-        check_integer("n_neighbors", self.n_neighbors)
-        embedded, labels = embed_with_classes(self, X, y)
-        points = embedded.points
+
+    def _fit(self, embedded: Embedded, loss: HingeLoss, labels: Array | None) -> Self:
         with embedded.threads():
-            self.target_neighbors_ = self._target_neighbours(points, labels)
-            margins = Margins(points, labels, self.target_neighbors_, float(self.push_weight))
-            found = min((self._minimise(margins, start) for start in self._starts(points, labels)), key=lambda end: end.objective)
+            starts = self._starts(embedded.points, labels)
+            found = min((self._minimise(loss, start) for start in starts), key=lambda end: end.objective)
         self.objective_, self.dual_gap_ = found.objective, found.gap
         store(self, embedded.measure(found.factor), found.history, found.status)
         return self
 
-    def _minimise(self, margins: Margins, start: Array) -> Minimum:
+    def _minimise(self, loss: HingeLoss, start: Array) -> Minimum:
         return minimise(
-            margins,
+            loss,
             start,
             tol=self.tol,
             max_iter=self.max_iter,
@@ -79,8 +146,9 @@ class _LargeMargin(Baseline):
         )
 
     def _settings(self) -> list[Fact]:
-        neighbours = self.target_neighbors_.shape[1]
-        return [*super()._settings(), Fact("aim", f"{neighbours} target neighbours, push weight {number(self.push_weight)}")]
+        given = hasattr(self, "comparisons_")
+        aim = f"{len(self.comparisons_)} comparisons" if given else f"{self.target_neighbors_.shape[1]} target neighbours"
+        return [*super()._settings(), Fact("aim", f"{aim}, push weight {number(self.push_weight)}")]
 
     def _outcome(self) -> list[Fact]:
         bound = f"duality gap {self.dual_gap_:.1e}: the objective is not further from its minimum, relatively"
@@ -104,6 +172,23 @@ class _LargeMargin(Baseline):
                 stacklevel=3,
             )
         return targets
+
+
+def _possible(points: Array, quadruplets: Array, name: str) -> Array:
+    """Which comparisons some metric can satisfy: not those whose far pair is of equal points, or is the near pair."""
+    a, b, c, e = (points[column] for column in quadruplets.T)
+    same = ((a == c) & (b == e)).all(axis=1) | ((a == e) & (b == c)).all(axis=1)
+    possible = np.asarray((c != e).any(axis=1) & ~same)
+    if not possible.any():
+        raise ValueError(f"no metric can satisfy any of the {name}: their far pairs are of equal points, or are their near pairs.")
+    if not possible.all():
+        warnings.warn(
+            f"{np.sum(~possible)} {name} were left out, since no metric can satisfy them: their far pair is of equal points, or is "
+            "their near pair.",
+            UserWarning,
+            stacklevel=4,
+        )
+    return possible
 
 
 @storable("LMNN")
@@ -140,6 +225,9 @@ class LMNN(_LargeMargin, LinearSpace):
         For ``init="random"``.
     verbose : bool
         Report every step on stderr.
+    preprocessor : array-like of shape (n_rows, d), or function, optional
+        The points that row numbers refer to, or a function that makes points of an array of row numbers (or of paths, names, ...).
+        With one, methods take row numbers in the place of points.
 
     Attributes
     ----------
@@ -152,7 +240,10 @@ class LMNN(_LargeMargin, LinearSpace):
         components it is what all of them could gain at most: a large gap says that few are not enough, or that the local optimum
         is poor, but not which.
     target_neighbors_ : array of shape (n, n_neighbors)
-        By index, -1 for none.
+        By index, -1 for none; of `fit`.
+    comparisons_ : array of shape (n_comparisons, 4)
+        Of `fit_triplets` and `fit_quadruplets`: the pairs to be near and those to be far, by row number of X (of the distinct
+        points in the order in which they first appear, if they were given without X).
     history_ : tuple of MarginRecord
         One for each step.
     n_iter_, n_samples_fit_ : int
@@ -160,6 +251,7 @@ class LMNN(_LargeMargin, LinearSpace):
     status_ : Status
         How the fit ended; its value is advice. CONVERGED: as ``tol`` asks. LOCAL_OPTIMUM: with few components.
     classes_ : array
+        Of `fit`.
     metric_ : LinearMetric
 
     Notes
@@ -195,6 +287,7 @@ class LMNN(_LargeMargin, LinearSpace):
         tol: float = 1e-2,
         random_state: Any = None,
         verbose: bool = False,
+        preprocessor: Any = None,
     ) -> None:
         self.n_components = n_components
         self.n_neighbors = n_neighbors
@@ -204,14 +297,15 @@ class LMNN(_LargeMargin, LinearSpace):
         self.tol = tol
         self.random_state = random_state
         self.verbose = verbose
+        self.preprocessor = preprocessor
 
-    def _starts(self, points: Array, labels: Array) -> list[Array]:
+    def _starts(self, points: Array, labels: Array | None) -> list[Array]:
         n, d = points.shape
         given = self.n_components
         if given is not None and (not isinstance(given, Integral) or isinstance(given, bool) or not 1 <= int(given) <= d):
             raise ValueError(f"n_components must be None or an integer from 1 to the number of features, {d}; not {given!r}.")
         m = d if given is None else int(given)
-        directions = min(d, len(self.classes_) - 1)
+        directions = 0 if labels is None else min(d, len(np.unique(labels)) - 1)
         if not isinstance(self.init, str):
             start = check_array(self.init, dtype=np.float64, input_name="init", copy=True)
             if start.shape[1] != d or given not in (None, len(start)):
@@ -224,11 +318,13 @@ class LMNN(_LargeMargin, LinearSpace):
             return [start for start in starts if np.ptp(points @ start.T, axis=0).any()] or starts
         if self.init == "pca" and m > min(n, d):
             raise ValueError(f"init='pca' has at most {min(n, d)} directions for {n} samples; n_components={m}.")
+        if self.init == "lda" and labels is None:
+            raise ValueError("init='lda' needs labels, and tuples have none; use init='pca'.")
         if self.init == "lda" and m > directions:
             raise ValueError(f"init='lda' has at most {directions} directions, n_components={m}; use init='pca'.")
         return [self._start(self.init, points, labels, m)]
 
-    def _start(self, name: str, points: Array, labels: Array, m: int) -> Array:
+    def _start(self, name: str, points: Array, labels: Array | None, m: int) -> Array:
         d = points.shape[1]
         if name == "identity":
             return np.asarray(np.eye(m, d))
@@ -260,7 +356,7 @@ class KernelLMNN(_LargeMargin, KernelSpace):
         relative to the first, is above 1e-6, which can fit the training points too closely.
     kernel, bandwidth, kernel_params
         As for `outmetric.LearnedKernelMetric`: a name, a function of two points (any objects), "precomputed", or a `Scalar`.
-    n_neighbors, push_weight, max_iter, tol, verbose
+    n_neighbors, push_weight, max_iter, tol, verbose, preprocessor
         As for `LMNN`.
     random_state : int, RandomState or None
         Only used to draw points for the median distance of more than 2000 points.
@@ -270,7 +366,7 @@ class KernelLMNN(_LargeMargin, KernelSpace):
     components_ : array of shape (p, p)
         L, for p principal components; `map` computes these.
     bandwidth_ : float or None
-    objective_, dual_gap_, target_neighbors_, history_, n_iter_, status_, classes_
+    objective_, dual_gap_, target_neighbors_, comparisons_, history_, n_iter_, status_, classes_
         As for `LMNN`.
     metric_ : OutputMetric
 
@@ -299,6 +395,7 @@ class KernelLMNN(_LargeMargin, KernelSpace):
         tol: float = 1e-2,
         random_state: Any = None,
         verbose: bool = False,
+        preprocessor: Any = None,
     ) -> None:
         self.n_components = n_components
         self.kernel = kernel
@@ -310,6 +407,7 @@ class KernelLMNN(_LargeMargin, KernelSpace):
         self.tol = tol
         self.random_state = random_state
         self.verbose = verbose
+        self.preprocessor = preprocessor
 
-    def _starts(self, points: Array, labels: Array) -> list[Array]:
+    def _starts(self, points: Array, labels: Array | None) -> list[Array]:
         return [np.eye(points.shape[1])]

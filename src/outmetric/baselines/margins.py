@@ -2,29 +2,24 @@
 
     minimise over L   (1 - mu) sum_(i,j) d_ij + mu sum_(i,j) sum_l [1 + d_ij - d_il]_+ ,      d_ij = |L (x_i - x_j)|^2,
 
-where j runs over the target neighbours of i and l over the points of other classes (Weinberger & Saul 2009). In M = L'L this is
-convex with the dual
-
-    maximise   sum_t alpha_t    subject to   0 <= alpha_t <= mu,   (1 - mu) P + sum_t alpha_t D_t >= 0,
-
-with the scatter P of all target differences and D_t = (x_i - x_j)(x_i - x_j)' - (x_i - x_l)(x_i - x_l)' for a triplet t. The hinge
-has kinks just where the optimum lies, so that its gradient does not vanish there. It is therefore minimised with rounded kinks, and
-the slopes of the rounded hinge are the alpha_t that bound the optimum of the unrounded one from below.
+where j runs over the target neighbours of i and l over the points of other classes (Weinberger & Saul 2009): the loss of
+`outmetric.baselines.hinges`, with all triplets (i, j, l) as comparisons, of which no list is made.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.spatial
 from sklearn.utils import gen_batches
 
+from outmetric.baselines.hinges import COINCIDENT, HingeLoss, HingeSums, rounded_hinge, squared_distances
 from outmetric.foundation import Array, storable
 
-# Distances, or differences of coordinates, held at once.
+# Distances held at once.
 BLOCK = 2**18
 # Pairs remembered as possible impostors; those beyond are sought again at each evaluation.
 REMEMBERED = 2**23
@@ -35,8 +30,6 @@ DENSE = 0.03
 SKIN = 0.1
 # |x|^2 - 2 x'z + |z|^2 is wrong by less than this times the largest |x|^2.
 CANCELLATION = 16 * np.finfo(float).eps
-# Squared distances up to this are round-off, where points have unit variance.
-COINCIDENT = 1e-20
 
 
 def target_neighbours(X: Array, labels: Array, count: int) -> Array:
@@ -138,28 +131,8 @@ class ImpostorSearch:
             table[rows, members] = np.inf
 
 
-@dataclass(frozen=True, eq=False)
-class Evaluation:
-    """The objective at some L: as published, and with rounded kinks, the latter with its gradient."""
-
-    objective: float
-    rounded: float
-    gradient: Array
-    active: int
-
-    def steepness(self, L: Array) -> float:
-        """|gradient| |L| / objective: how far from stationary, whatever the units of the data."""
-        return float(np.linalg.norm(self.gradient) * np.linalg.norm(L) / max(self.rounded, np.finfo(float).tiny))
-
-
-class Margins:
+class Margins(HingeLoss):
     """The objective as a function of L, with bounded memory.
-
-    An edge of weight w between points a and b contributes w |L (x_a - x_b)|^2. So the gradient is 2 (W X L')' X with the Laplacian
-    W of a sparse graph: no d x d matrix is formed for any pair, and no list of triplets.
-
-    L is taken in the coordinates ``X`` in which the points have unit variance in every direction that they span. The problem does
-    not depend on the coordinates, but descent methods do: this makes them several times faster.
 
     Parameters
     ----------
@@ -176,17 +149,7 @@ class Margins:
         order = np.argsort(labels, kind="stable")
         position = np.empty_like(order)
         position[order] = np.arange(len(order))
-        centred = X[order] - X.mean(axis=0)
-        units = np.sqrt(np.einsum("ij,ij->j", centred, centred))
-        units[units <= len(X) * np.finfo(float).eps * np.abs(X).max(axis=0)] = np.inf  # constant up to round-off
-        left, singular, right = scipy.linalg.svd(centred / units, full_matrices=False)
-        spanned = singular > singular[0] * max(X.shape) * np.finfo(float).eps
-        if not spanned.any():
-            raise ValueError("all training points coincide; there is nothing to learn from.")
-        self.X = left[:, spanned] * np.sqrt(len(X))
-        self._deviations = singular[spanned] / np.sqrt(len(X))
-        self._directions, self._units = right[spanned], units
-        self.push_weight = push_weight
+        super().__init__(X[order], push_weight)
         self._present = targets[order] >= 0
         # A loop stands for a target that is not there: it contributes nothing.
         self._targets = np.where(self._present, position[targets[order]], np.arange(len(X))[:, None])
@@ -196,76 +159,11 @@ class Margins:
     def n_targets(self) -> int:
         return int(np.count_nonzero(self._present))
 
-    def inner(self, factor: Array) -> Array:
-        """L for the coordinates ``X``, from L for the data."""
-        finite = np.isfinite(self._units)
-        return np.asarray((factor[:, finite] * self._units[finite]) @ self._directions[:, finite].T * self._deviations)
+    def _target_differences(self) -> Iterator[tuple[Array, Any]]:
+        for place, column in enumerate(self._targets.T):
+            yield self.X - self.X[column], (slice(None), place)
 
-    def outer(self, L: Array, start: Array) -> Array:
-        """L for the data, from that for the coordinates ``X``; as ``start`` on directions that the data do not span."""
-        return np.asarray(start + ((L - self.inner(start)) / self._deviations) @ self._directions / self._units)
-
-    def evaluate(self, L: Array, rounding: float = 0.0) -> Evaluation:
-        """The objective with kinks rounded over a width of ``rounding``."""
-        Z = self.X @ L.T
-        sums = self._sum(Z, rounding, Z)
-        pull = self._target_laplacian(Z, 1 - self.push_weight + self.push_weight * sums.target_slopes)
-        forces = pull - self.push_weight * sums.repulsion
-        return Evaluation(sums.objective, sums.rounded, 2 * forces.T @ self.X, sums.active)
-
-    def lower_bound(self, L: Array, rounding: float) -> float:
-        """A bound from below on the objective of every metric, best where L minimises the objective with this rounding."""
-        return self.certify(L, rounding).bound
-
-    def certify(self, L: Array, rounding: float) -> Certificate:
-        """How far from the optimum over all metrics L can be.
-
-        The slopes of the hinges, times mu, are in the box of the dual. With the pull P and the slopes' sum Q of D_t, they are
-        feasible once scaled by the largest s <= 1 for which P + s Q >= 0, and the dual objective is s times their sum.
-
-        A direction v in which all targets coincide asks for -sum_t alpha_t (v'(x_i - x_l))^2 >= 0: triplets whose impostor differs
-        from i in such a direction must have the slope zero. The bound is zero if targets coincide in v up to a little more than
-        round-off: then no s > 0 can be trusted.
-        """
-        Z, pull = self.X @ L.T, self._pull
-        sums = allowed = self._sum(Z, rounding, self.X)
-        push = self._push(sums)
-        gradient = pull.matrix + push
-        if pull.coincident is not None:
-            allowed = self._sum(Z, rounding, self.X, pull.coincident)
-            push = self._push(allowed)
-        steepest = np.linalg.eigvalsh(-pull.units.T @ push @ pull.units).max(initial=1.0) if pull.is_exact else np.inf
-        bound = self.push_weight * allowed.target_slopes.sum()
-        # With slopes q, the rounded objective is <P + Q, M> + mu sum_t (q_t + h/2 q_t (1 - q_t)), the last being that of its dual.
-        rounded_bound = allowed.rounded - np.sum((L @ (pull.matrix + push)) * L)
-        return Certificate(sums.objective, sums.rounded, float(bound / steepest), float(rounded_bound / steepest), gradient)
-
-    @cached_property
-    def _pull(self) -> _Pull:
-        X = self.X
-        matrix = np.zeros((X.shape[1], X.shape[1]))
-        for column in self._targets.T:
-            differences = X - X[column]
-            matrix += (1 - self.push_weight) * differences.T @ differences
-        values, vectors = scipy.linalg.eigh(matrix)
-        regular = values > 1e-12 * values[-1]
-        units = vectors[:, regular] / np.sqrt(values[regular])
-        if regular.all():
-            return _Pull(matrix, units, None, True)
-        others = X @ vectors[:, ~regular]
-        furthest = max(squared_distances(others, np.arange(len(X)), column).max() for column in self._targets.T)
-        return _Pull(matrix, units, others, bool(furthest <= COINCIDENT))
-
-    def _push(self, sums: _Sums) -> Array:
-        """Q, the sum of mu slope_t D_t, from sums with the points as vectors."""
-        push = -self.X.T @ sums.repulsion
-        for column, slopes in zip(self._targets.T, sums.target_slopes.T, strict=True):
-            differences = self.X - self.X[column]
-            push += differences.T @ (slopes[:, None] * differences)
-        return np.asarray(self.push_weight * (push + push.T) / 2)
-
-    def _sum(self, Z: Array, rounding: float, vectors: Array, places: Array | None = None) -> _Sums:
-        """The sums over all triplets, for the points mapped to Z; with ``places``, those with the impostor at the same place."""
+    def _sum(self, Z: Array, rounding: float, vectors: Array, places: Array | None = None) -> HingeSums:
         n, mu = len(Z), self.push_weight
         pulled = np.stack([squared_distances(Z, np.arange(n), column) for column in self._targets.T], axis=1)
         edges = np.where(self._present, 1 + pulled, -np.inf)
@@ -280,7 +178,7 @@ class Margins:
             weights = np.zeros(len(rows))
             for column, edge in enumerate(edges.T):
                 violation = edge[rows] - distances
-                slope, loss = _rounded_hinge(violation, rounding)
+                slope, loss = rounded_hinge(violation, rounding)
                 objective += mu * float(np.maximum(violation, 0).sum())
                 rounded += mu * float(loss.sum())
                 active += int(np.count_nonzero(violation > 0))
@@ -291,49 +189,13 @@ class Margins:
             degrees += np.bincount(rows, weights, minlength=n) + np.bincount(columns, weights, minlength=n)
             attraction[block] += graph @ vectors
             attraction += graph.T @ vectors[block]
-        return _Sums(objective, rounded, active, target_slopes, degrees[:, None] * vectors - attraction)
+        return HingeSums(objective, rounded, active, target_slopes, degrees[:, None] * vectors - attraction)
 
     def _target_laplacian(self, vectors: Array, weights: Array) -> Array:
-        """W times the vectors, for the graph of target neighbours with these weights."""
         n, k = self._targets.shape
         graph = scipy.sparse.csr_array((weights.ravel(), self._targets.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n))
         degrees = weights.sum(axis=1) + np.bincount(self._targets.ravel(), weights.ravel(), minlength=n)
         return np.asarray(degrees[:, None] * vectors - graph @ vectors - graph.T @ vectors)
-
-
-@dataclass(frozen=True, eq=False)
-class Certificate:
-    """The objective at some L, as published and rounded, with bounds from below on those of all metrics.
-
-    ``gradient`` is that of the rounded objective in M = L'L, of shape (d, d): L is optimal only if it has no negative eigenvalue.
-    """
-
-    objective: float
-    rounded: float
-    bound: float
-    rounded_bound: float
-    gradient: Array
-
-
-@dataclass(frozen=True, eq=False)
-class _Pull:
-    """P, directions in which it is the identity, and the points' coordinates in those where it is zero, exactly or nearly."""
-
-    matrix: Array
-    units: Array
-    coincident: Array | None
-    is_exact: bool
-
-
-@dataclass(frozen=True, eq=False)
-class _Sums:
-    """``target_slopes[i, j]`` is the hinges' slope summed over impostors; ``repulsion`` the impostors' Laplacian times vectors."""
-
-    objective: float
-    rounded: float
-    active: int
-    target_slopes: Array
-    repulsion: Array
 
 
 @storable("MarginRecord")
@@ -351,26 +213,6 @@ class MarginRecord:
 
 
 Record = MarginRecord  # its name in pickles of version 0.1
-
-
-def squared_distances(Z: Array, rows: Array, columns: Array) -> Array:
-    """|Z[i] - Z[l]|^2 for each pair (i, l), shape (pairs,)."""
-    distances = np.empty(len(rows))
-    step = max(1, BLOCK // max(1, Z.shape[1]))
-    for start in range(0, len(rows), step):  # there may be none, which `gen_batches` refuses
-        part = slice(start, start + step)
-        differences = Z[rows[part]] - Z[columns[part]]
-        distances[part] = np.einsum("ij,ij->i", differences, differences)
-    return distances
-
-
-def _rounded_hinge(violation: Array, rounding: float) -> tuple[Array, Array]:
-    """(slope q, loss) of [z]_+ with its kink rounded: the largest q z + h/2 q (1 - q) over 0 <= q <= 1, above it by h/8 at most."""
-    if rounding == 0:
-        return (violation > 0).astype(float), np.maximum(violation, 0)
-    slope = np.clip(violation / rounding + 0.5, 0, 1)
-    # Where the slope is 0 so is the loss, even if the violation is -inf.
-    return slope, np.where(slope > 0, slope * (np.maximum(violation, -rounding) + rounding / 2 * (1 - slope)), 0)
 
 
 def _row_blocks(n: int) -> list[slice]:

@@ -26,7 +26,7 @@ import scipy.linalg
 from scipy.spatial.distance import pdist
 from sklearn.utils import gen_batches
 
-from outmetric.baselines.margins import squared_distances
+from outmetric.baselines.hinges import squared_distances
 from outmetric.foundation import Array, storable
 from outmetric.solvers import IllConditionedError, Status
 

@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import get_tags
 
 from outmetric.baselines.components import check_n_components, kernel_components
+from outmetric.baselines.numbering import check_numbers, check_preprocessor, formed, numbered
 from outmetric.estimators import (
     KernelTransformer,
     LinearMetric,
@@ -37,6 +39,7 @@ from outmetric.foundation import (
     n_points,
     one_blas_thread,
     require_memory,
+    storable,
     to_array,
 )
 from outmetric.kernels import MatrixKernel, Separable
@@ -60,18 +63,28 @@ class Embedded:
         return one_blas_thread() if self.points.size < SMALL else nullcontext()
 
 
+@storable(check=lambda found, size: check_preprocessor(found.preprocessor))
 class Baseline(MetricTransformer):
     """What LMNN and ITML share, in the space of the data or of a kernel."""
 
     max_iter: int
     tol: float
     verbose: bool
+    preprocessor: Any = None  # for pickles that lack it
     classes_: Array
 
     @property
     def components_(self) -> Array:
         """L; read-only, since it is the metric's."""
         return self.metric_.metric_factor
+
+    def score_pairs(self, pairs: Any) -> Array:
+        """`pair_distance` by the name that it had in metric-learn before version 0.7."""
+        warnings.warn("score_pairs is an old name: use pair_distance, or pair_score for similarities.", FutureWarning, stacklevel=2)
+        return self.pair_distance(pairs)
+
+    def _formed(self, given: Any, n_axes: int) -> Any:
+        return formed(self.preprocessor, given, n_axes)
 
     @abstractmethod
     def _training_points(self, X: Any) -> Any:
@@ -88,16 +101,34 @@ def check_limits(estimator: Baseline) -> None:
     check_integer("max_iter", estimator.max_iter)
 
 
-def embed(estimator: Baseline, X: Any) -> Embedded:
-    """The training points where the baseline learns."""
-    embedded = estimator._embed(estimator._training_points(X))
+def embed_tuples(estimator: Baseline, tuples: Any, size: int, X: Any) -> tuple[Embedded, Array]:
+    """The distinct points of tuples where the baseline learns, or those of X, and the tuples as row numbers of them."""
+    _forget(estimator)
+    if X is None and _is_numbered_kernel(estimator):
+        X = estimator.preprocessor
+    points, numbers = numbered(estimator._formed(tuples, 2) if X is None else tuples, size, X)
+    embedded = estimator._embed(estimator._training_points(points))
     estimator.n_samples_fit_ = len(embedded.points)
-    return embedded
+    check_numbers(numbers, size, len(embedded.points))
+    return embedded, numbers
+
+
+def _forget(estimator: Baseline) -> None:
+    """Nothing of an earlier fit of another kind may stay."""
+    for name in ("classes_", "target_neighbors_", "comparisons_"):
+        estimator.__dict__.pop(name, None)
+
+
+def _is_numbered_kernel(estimator: Baseline) -> bool:
+    """Whether row numbers are those of a kernel matrix, of which points cannot be taken one by one."""
+    given = estimator.preprocessor
+    return given is not None and not callable(given) and bool(get_tags(estimator).input_tags.pairwise)
 
 
 def embed_with_classes(estimator: Baseline, X: Any, y: Any) -> tuple[Embedded, Array]:
     """The same, and the class index of each point; fitted ``classes_``."""
-    sample = estimator._training_points(X)
+    _forget(estimator)
+    sample = estimator._training_points(estimator._formed(X, 1))
     labels, holds_labels = check_supervision(estimator, y, n_points(sample))
     estimator.n_samples_fit_ = n_points(sample)
     if not holds_labels:

@@ -7,11 +7,13 @@ from outmetric.estimators.base import (
     bandwidth_of,
     check_new,
     check_training,
+    coordinates_of_tuples,
     data_kind,
     kept_points,
     own_copy,
 )
 from outmetric.estimators.checks import (
+    TUPLES,
     check_kernel_parameters,
     check_labels,
     check_points,
@@ -21,7 +23,7 @@ from outmetric.estimators.checks import (
     gaps,
     located,
     mostly_alone,
-    points_of_pairs,
+    points_of_tuples,
     without_gaps,
 )
 from outmetric.estimators.fitting import exact_problem, landmark_map
@@ -35,6 +37,7 @@ from outmetric.estimators.summary import Described, Fact, data, leading_features
 from outmetric.estimators.unlabelled import PartlyLabelled
 
 __all__ = [
+    "TUPLES",
     "Described",
     "Fact",
     "FixedKernelMetric",
@@ -59,6 +62,7 @@ __all__ = [
     "check_supervision",
     "check_training",
     "check_unlabelled",
+    "coordinates_of_tuples",
     "data",
     "data_kind",
     "declared_kernel",
@@ -75,7 +79,7 @@ __all__ = [
     "mostly_alone",
     "number",
     "own_copy",
-    "points_of_pairs",
+    "points_of_tuples",
     "setting",
     "settings_of",
     "settings_text",

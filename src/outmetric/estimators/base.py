@@ -11,7 +11,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from outmetric.estimators.attribution import Reasons
-from outmetric.estimators.checks import check_pairs, check_points, declared_kernel, is_numeric_matrix
+from outmetric.estimators.checks import check_points, check_tuples, declared_kernel, is_numeric_matrix
 from outmetric.estimators.metric import Metric, OutputMetric
 from outmetric.estimators.summary import Described, Fact, data, listed, settings_text
 from outmetric.foundation import Array, n_points, row_of_numbers, sample_of, storable
@@ -50,6 +50,9 @@ def _sample(found: Any, size: int) -> Any:
     metric = getattr(found, "metric_", None)
     if not isinstance(metric, OutputMetric):
         return row_of_numbers(found, size)
+    preprocessor = getattr(found, "preprocessor", None)
+    if metric.kernel.takes == "objects" and preprocessor is not None:  # objects come as row numbers
+        return None if callable(preprocessor) or not len(preprocessor) else np.zeros(1, dtype=int)
     # Rows of a table come as one, and not as the records that its kernel works on.
     return None if metric.kernel.takes == "table" else sample_of(metric, size)
 
@@ -99,7 +102,8 @@ class MetricTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Descr
         array of shape (n_pairs,)
         """
         check_is_fitted(self)
-        return self.metric_.distances(*check_pairs(self, pairs, self._takes))
+        points = check_tuples(self, self._formed(pairs, 2), 2, self._takes)
+        return self.metric_.distances(points[::2], points[1::2])
 
     def pair_score(self, pairs: Any) -> Array:
         """Minus `pair_distance`: the larger, the more similar."""
@@ -159,6 +163,10 @@ class MetricTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Descr
         """A such that the squared distance is (f(x) - f(x'))' A (f(x) - f(x')), with f from `map`."""
         check_is_fitted(self)
         return np.asarray(self.metric_.metric_factor.T @ self.metric_.metric_factor)
+
+    def _formed(self, given: Any, n_axes: int) -> Any:
+        """What users give as points or tuples of points, with points in the place of row numbers, which have ``n_axes`` axes."""
+        return given
 
     def _facts(self) -> list[Fact]:
         took = f" in {self.history_[-1].seconds:.2g} s" if self.history_ else ""
@@ -238,7 +246,15 @@ def check_training(estimator: MetricTransformer, X: Any, takes: Takes, *, at_lea
 
 def check_new(estimator: MetricTransformer, X: Any) -> Any:
     """Points of the kind that the estimator was, or is being, fitted on."""
-    return check_points(estimator, X, estimator._takes, fitting=False)
+    return check_points(estimator, estimator._formed(X, 1), estimator._takes, fitting=False)
+
+
+def coordinates_of_tuples(estimator: MetricTransformer, tuples: Any, size: int) -> Array:
+    """The coordinates of the points of tuples of this size in the learned metric, shape (n_tuples, size, m)."""
+    check_is_fitted(estimator)
+    points = check_tuples(estimator, estimator._formed(tuples, 2), size, estimator._takes)
+    # Place by place, so that equal points of a tuple are in equal rows, of which products of matrices round alike.
+    return np.stack([estimator.metric_.coordinates(points[place::size]) for place in range(size)], axis=1)
 
 
 def data_kind(estimator: MetricTransformer) -> Takes:

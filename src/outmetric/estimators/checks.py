@@ -20,6 +20,8 @@ from outmetric.problem import LARGEST_TARGET
 
 # More classes than this are unusual enough to ask whether floats that happen to be whole really are labels.
 MANY_CLASSES = 20
+# Points that belong together, by their number.
+TUPLES = {2: "pairs", 3: "triplets", 4: "quadruplets"}
 # How scikit-learn says that entries are no finite numbers.
 NOT_FINITE = ("contains NaN", "contains infinity", "could not convert string")
 
@@ -157,33 +159,31 @@ def is_numeric_matrix(X: Any) -> bool:
     return values.ndim == 2 and values.dtype.kind in "fiub"
 
 
-def check_pairs(estimator: Any, pairs: Any, takes: Takes) -> tuple[Any, Any]:
-    """The first points of all pairs, and the second ones."""
+def check_tuples(estimator: Any, tuples: Any, size: int, takes: Takes) -> Any:
+    """The points of all tuples, those of the first, those of the second, ..., of the kind that the estimator was fitted on."""
     if takes == "table":
-        entries = np.asarray(pairs, dtype=object)
-        if entries.ndim != 3 or entries.shape[1] != 2:
-            raise ValueError(
-                f"pairs of rows must have the shape (n_pairs, 2, {estimator.n_features_in_}); theirs is {entries.shape}."
-            )
-        points = check_points(estimator, entries.reshape(-1, entries.shape[2]), takes, fitting=False)
-        return points[::2], points[1::2]
-    points = points_of_pairs(pairs, None if takes == "objects" else estimator.n_features_in_)
-    return points[::2], points[1::2]
+        entries = np.asarray(tuples, dtype=object)
+        if entries.ndim != 3 or entries.shape[1] != size:
+            name, width = TUPLES[size], estimator.n_features_in_
+            raise ValueError(f"{name} of rows must have the shape (n_{name}, {size}, {width}); theirs is {entries.shape}.")
+        return check_points(estimator, entries.reshape(-1, entries.shape[2]), takes, fitting=False)
+    return points_of_tuples(tuples, size, None if takes == "objects" else estimator.n_features_in_)
 
 
-def points_of_pairs(pairs: Any, width: Any) -> Array:
-    """The points of all pairs, both of the first, both of the second, ...
+def points_of_tuples(tuples: Any, size: int, width: Any) -> Array:
+    """The points of all tuples, those of the first, those of the second, ...
 
-    ``width`` is how many numbers a point has, "d" for any number of them, or None for pairs of objects.
+    ``width`` is how many numbers a point has, "d" for any number of them, or None for tuples of objects.
     """
+    name = TUPLES[size]
     if width is None:
-        if not all(len(pair) == 2 and not isinstance(pair, str | bytes) for pair in pairs):
-            raise ValueError("pairs must be a sequence of pairs (x, x').")
-        return objects([point for pair in pairs for point in pair])
-    pairs = check_array(pairs, allow_nd=True, ensure_2d=False, dtype=[np.float64, np.float32], input_name="pairs")
-    if pairs.ndim != 3 or pairs.shape[1] != 2 or width not in ("d", pairs.shape[2]):
-        raise ValueError(f"pairs must have the shape (n_pairs, 2, {width}); theirs is {pairs.shape}.")
-    return np.asarray(pairs.reshape(-1, pairs.shape[2]))
+        if not all(hasattr(one, "__len__") and len(one) == size and not isinstance(one, str | bytes) for one in tuples):
+            raise ValueError(f"{name} must be a sequence of {name} of points.")
+        return objects([point for one in tuples for point in one])
+    points = check_array(tuples, allow_nd=True, ensure_2d=False, dtype=[np.float64, np.float32], input_name=name)
+    if points.ndim != 3 or points.shape[1] != size or width not in ("d", points.shape[2]):
+        raise ValueError(f"{name} must have the shape (n_{name}, {size}, {width}); theirs is {points.shape}.")
+    return np.asarray(points.reshape(-1, points.shape[2]))
 
 
 def check_supervision(estimator: Any, y: Any, n_samples: int, *, whole: bool = True) -> tuple[Array, bool]:

@@ -132,7 +132,8 @@ def register() -> None:
         from skl2onnx.common._registration import register_converter, register_shape_calculator
     except ImportError as error:
         raise ImportError("models in ONNX need more packages: pip install 'outmetric[onnx]'") from error
-    import_module("outmetric.baselines")  # whose classes enter themselves when they are loaded, as all do
+    for room in ("baselines", "tuples"):  # whose classes enter themselves when they are loaded, as all do
+        import_module(f"outmetric.{room}")
     for estimator in REPLACED:  # skl2onnx keeps its own; ours is found by its alias
         register_converter(_alias(estimator), _convert_step, overwrite=True)
         register_shape_calculator(_alias(estimator), _shape_step, overwrite=True)
@@ -205,7 +206,9 @@ def _options(model: Any, outputs: str) -> dict[int, dict[str, Any]]:
     if outputs != "classes":
         *others, voting = sorted(estimator.__name__ for estimator, how in EXPORTED.items() if isinstance(how, ExportedVotes))
         raise ValueError(f"outputs={outputs!r} is for {', '.join(others)} and {voting}; this is a {type(last).__name__}.")
-    return {**options, id(last): {"zipmap": False}} if is_classifier(last) else options
+    # Classifiers of tuples are exported as maps of points, which have no probabilities.
+    has_probabilities = is_classifier(last) and type(last) not in EXPORTED
+    return {**options, id(last): {"zipmap": False}} if has_probabilities else options
 
 
 def _parsers() -> dict[type, Any]:

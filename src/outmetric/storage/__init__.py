@@ -12,6 +12,7 @@ from outmetric import (  # noqa: F401
     problem,
     solvers,
     tables,
+    tuples,
     verification,
 )
 from outmetric.storage import foreign  # noqa: F401
