@@ -349,7 +349,7 @@ def comparisons_by_cvxpy(X, quadruplets, mu):
     return cvxpy.Problem(cvxpy.Minimize(objective)).solve(solver="CLARABEL")
 
 
-def best_threshold(distances, similar, score):
+def best_score_of_a_threshold(distances, similar, score):
     """The best score of any threshold, by trying them all; ``score`` is a function of tp, fp, fn, tn."""
     found = []
     for threshold in [-1.0, *distances]:

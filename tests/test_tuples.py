@@ -259,7 +259,7 @@ class TestThresholds:
         threshold = best_threshold(distances, similar, calibration_of({"strategy": strategy, **settings}))
         called = distances <= threshold
         counts = [np.sum((called == a) & (similar == b)) for a, b in ((True, True), (True, False), (False, True), (False, False))]
-        expected = oracles.best_threshold(distances, similar, partial(score_of, strategy, **settings))
+        expected = oracles.best_score_of_a_threshold(distances, similar, partial(score_of, strategy, **settings))
         assert score_of(strategy, *counts, **settings) == pytest.approx(expected)
 
     def test_f_beta_is_that_of_scikit_learn(self):
