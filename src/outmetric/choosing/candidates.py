@@ -180,8 +180,10 @@ def _served(metric: Any, labelled: bool, n_samples: int, partly: bool) -> Settin
         settings = settings_of(metric)
     except (ValueError, TypeError):  # a fit of its own will tell
         return None
-    if partly and (settings.landmarks_reason(n_samples) is not None or not (labelled and isinstance(metric.similarity, str))):
+    if partly and not (labelled and isinstance(metric.similarity, str)):
         return None
+    if partly and settings.unlabeled != "graph" and settings.landmarks_reason(n_samples) is not None:
+        return None  # one pass for all folds would take what is in the gaps for labels
     if settings.landmarks_reason(n_samples) is not None and not (labelled and isinstance(metric.similarity, str)):
         return None  # one pass for all folds knows classes only
     if (settings.kernel.supervised or settings.kernel.takes == "table") and settings.landmarks_reason(n_samples) is not None:

@@ -91,16 +91,16 @@ class FoldScores:
     gathered: Gathered | None = None
 
 
-def tasks_of(group: Group, splits: Splits, n_samples: int, n_classes: int) -> list[Task]:
-    """One task for all folds if one pass serves them, otherwise one for each."""
-    apart = [Task(group, [fold], [split]) for fold, split in enumerate(splits)]
-    if group.settings is None or group.landmarks_reason(n_samples) is None:
-        return apart
+def tasks_of(group: Group, splits: Splits, n_samples: int, n_classes: int, *, apart: bool = False) -> list[Task]:
+    """One task for all folds if one pass serves them, otherwise, or if they are to be ``apart``, one for each."""
+    alone = [Task(group, [fold], [split]) for fold, split in enumerate(splits)]
+    if apart or group.settings is None or group.landmarks_reason(n_samples) is None:
+        return alone
     if isinstance(group.estimator, Pipeline) or _repeats(splits):
-        return apart
+        return alone
     cells = n_classes * (int(_signatures(splits, n_samples).max()) + 1)
     together = [Task(group, list(range(len(splits))), splits)]
-    return together if fits_in_memory(2 * 8.0 * cells * group.settings.landmark_count**2) else apart
+    return together if fits_in_memory(2 * 8.0 * cells * group.settings.landmark_count**2) else alone
 
 
 def _repeats(splits: Splits) -> bool:

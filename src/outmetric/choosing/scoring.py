@@ -255,7 +255,7 @@ class Scoring:
         most = min(REFERENCE if by_landmarks else n_samples, *(len(train) for train, _ in splits))
         neighbours = neighbour_counts(n_neighbors, most)
         # Kernel by kernel, so that an interrupt leaves whole candidates behind.
-        tasks = [task for group in groups for task in tasks_of(group, splits, n_samples, n_classes or 1)]
+        tasks = [task for group in groups for task in tasks_of(group, splits, n_samples, n_classes or 1, apart=partly)]
         error_score = np.nan if request.raises else request.error_score
         table = ScoreTable(candidates, neighbours, len(splits), metric=metric, error_score=error_score)
         return cls(tasks, neighbours, table, simplicity, request=request)

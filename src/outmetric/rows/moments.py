@@ -25,6 +25,8 @@ from outmetric.kernels import Features
 # Bytes of one evaluated block, and of all rows that wait for more of their cell.
 BLOCK_BYTES = 2**25
 WAITING_BYTES = 2**28
+# Features of more rows than this may be held in single precision, if these are no more bytes.
+MANY_ROWS, HELD_BYTES = 20_000, 2**29
 # (rows of X, cell of each, extra columns or None, weight of each row or None)
 Block = tuple[Any, Array, Array | None, Array | None]
 
@@ -116,19 +118,32 @@ def blocks_of(X: Any, codes: Array, extra: Array | None = None, weights: Array |
 def similarity_laplacian(features: Features, X: Any, similarity: Any, rows: int = 4096) -> Array:
     """Phi'Delta Phi for a dense or sparse (n, n) similarity, its entries summed block by block.
 
-    A sparse similarity asks for the features of those rows only that the block is similar to: rows are ordered so that these are
-    few. A dense one is larger than the features of all rows, so these are held.
+    The features of all rows are held if that is no more than the similarity itself, or, of many rows in single precision, than some
+    bytes. Otherwise a block asks for those of the rows that it is similar to, and rows are ordered so that these are few.
     """
     n = n_points(X)
     degrees = np.asarray(similarity.sum(axis=1)).ravel()
+    parts = list(gen_batches(n, rows))
     sparse = scipy.sparse.issparse(similarity)
-    held = None if sparse else np.concatenate([features.features(X[part]) for part in gen_batches(n, rows)])
-    order = reverse_cuthill_mckee(similarity.tocsr(), symmetric_mode=True) if sparse and n > rows else np.arange(n)
+    held, order = None, np.arange(n)
+    if not sparse:
+        held = np.concatenate([features.features(X[part]) for part in parts])
+    elif n > MANY_ROWS and 4 * n * features.rank <= HELD_BYTES:
+        single = np.empty((n, features.rank), dtype=np.float32)
+
+        def fill(part: slice) -> None:
+            single[part] = features.features(X[part])
+
+        list(in_threads(fill, parts))
+        held = single
+    elif n > rows:
+        order = reverse_cuthill_mckee(similarity.tocsr(), symmetric_mode=True)
 
     def of_block(part: slice) -> Array:
         if held is not None:
             own = held[part]
-            return np.asarray((degrees[part, None] * own).T @ own - own.T @ (similarity[part] @ held))
+            differences = degrees[part, None].astype(own.dtype) * own - (similarity[part] @ held).astype(own.dtype, copy=False)
+            return np.asarray(own.T @ differences)
         block = order[part]
         own = features.features(X[block])
         total = (degrees[block, None] * own).T @ own
@@ -139,7 +154,9 @@ def similarity_laplacian(features: Features, X: Any, similarity: Any, rows: int 
             total -= own.T @ (near[:, some] @ features.features(X[some]))
         return np.asarray(total)
 
+    if held is not None and sparse:
+        similarity = similarity.astype(np.float32)
     total = np.zeros((features.rank, features.rank))
-    for found in in_threads(of_block, gen_batches(n, rows)):
+    for found in in_threads(of_block, parts):
         total += found
     return (total + total.T) / 2

@@ -41,7 +41,7 @@ class NeighbourGraph:
         """Of all rows; ``kernel`` for rows that are not arrays of numbers."""
         n = n_points(X)
         count = min(n_neighbors, n - 1)
-        if takes == "arrays":
+        if takes in ("arrays", "sparse"):
             nearest = _near_points(X, count)
         else:
             assert kernel is not None
