@@ -162,17 +162,17 @@ def learned(*steps: Any, data: Any = X, targets: Any = y) -> Any:
     return make_pipeline(*steps, LearnedKernelMetric(), KNeighborsClassifier(3)).fit(data, targets)
 
 
-PAIRS = draw_pairs(NAMES, 40, random_state=0)
-WORD_PAIRS = [tuple(WORDS[pair]) for pair in PAIRS.rows]
+DRAWN = draw_pairs(NAMES, 40, random_state=0)
+WORD_PAIRS = [tuple(WORDS[pair]) for pair in DRAWN.rows]
 
 
 def verifier(metric: Any, **settings: Any) -> PairVerifier:
-    return PairVerifier(metric, **settings).calibrate(X[PAIRS.rows], PAIRS.y)
+    return PairVerifier(metric, **settings).calibrate(X[DRAWN.rows], DRAWN.y)
 
 
 def verifier_of_words() -> PairVerifier:
     metric = LearnedKernelMetric(kernel=kernels.Spectrum(2)).fit(WORDS, y)
-    return PairVerifier(metric, calibration="logistic").calibrate(WORD_PAIRS, PAIRS.y)
+    return PairVerifier(metric, calibration="logistic").calibrate(WORD_PAIRS, DRAWN.y)
 
 
 GAUSSIAN_PROCESS = (
@@ -285,7 +285,7 @@ MODELS: dict[str, tuple[Any, Any]] = {
     "table model": (table_model, table()),
     "real table model": (real_table_model, table().drop(columns="colour")),
     "dated table model": (dated_table_model, dated()),
-    "verifier": (lambda: verifier(make_pipeline(StandardScaler(), LearnedKernelMetric()).fit(X, y)), X[PAIRS.rows]),
-    "verifier by coordinates": (lambda: verifier(None, calibration="logistic", prior=0.1), X[PAIRS.rows]),
+    "verifier": (lambda: verifier(make_pipeline(StandardScaler(), LearnedKernelMetric()).fit(X, y)), X[DRAWN.rows]),
+    "verifier by coordinates": (lambda: verifier(None, calibration="logistic", prior=0.1), X[DRAWN.rows]),
     "verifier of words": (verifier_of_words, WORD_PAIRS),
 }

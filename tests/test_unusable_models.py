@@ -48,6 +48,10 @@ def in_metric(name, change):
     return lambda model: object.__setattr__(model.metric_, name, change(getattr(model.metric_, name)))
 
 
+def turn_offset(metric):
+    object.__setattr__(metric, "offset", np.zeros((len(metric.offset), 2)))
+
+
 def turned_names(step):
     step.feature_names_in_ = step.feature_names_in_[::-1]
 
@@ -128,6 +132,7 @@ UNUSABLE = {
     ),
     "a matrix for a number": ("function", in_metric("kernel", lambda old: kernels.Separable(FUNCTIONS["likenesses"])), "."),
     "quantiles that fall": ("columns", on(1, fall), "quantiles do not ascend"),
+    "an offset for each row": ("verifier", lambda model: turn_offset(model.metric[-1].metric_), "an offset of shape"),
     "points far away": ("neighbours", lambda model: in_state("_fit_X", model._fit_X - 1e308)(model), "distances are no numbers"),
     "a metric of one row": (
         "neighbours",

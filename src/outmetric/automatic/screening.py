@@ -49,7 +49,7 @@ WEAKER = 10.0
 FEW_SAMPLES = 250
 # Maps that are tried with the neighbour graph of rows without labels, its weights, neighbours of each row, rows at most, and
 # landmarks among all of them.
-BY_GRAPH, GRAPH_WEIGHTS, GRAPH_NEIGHBOURS, GRAPH_ROWS, GRAPH_LANDMARKS = 3, (0.1, 1.0), 10, 2000, 300
+BY_GRAPH, GRAPH_WEIGHTS, GRAPH_NEIGHBOURS, GRAPH_ROWS, GRAPH_LANDMARKS = 3, (0.1, 1.0), 7, 2000, 300
 # How many of each family are kept.
 KEPT = 3
 # A candidate is dropped if it is worse by more than so many standard errors of the difference.

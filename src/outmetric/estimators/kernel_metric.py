@@ -72,7 +72,7 @@ class KernelMetric(KernelTransformer, ABC):
     class_weight: Any = None  # what was pickled before there was one has none; and so on
     unlabeled: Literal["graph", "ignore"] | None = None
     graph_weight: float = 1.0
-    graph_neighbors: int = 10
+    graph_neighbors: int = 7
     input_metric: Literal["diagonal", "full"] | None = None
     n_rounds: int = 2
     solver: str
