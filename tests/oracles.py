@@ -292,34 +292,37 @@ def target_neighbours(X, y, count):
     return found
 
 
-def lmnn(L, X, y, neighbours, mu):
-    """(1 - mu) sum_ij d_ij + mu sum_ijl [1 + d_ij - d_il]_+ by its definition (Weinberger & Saul 2009, eq. 13)."""
+def lmnn(L, X, y, neighbours, mu, weights=None):
+    """(1 - mu) sum_ij w_i d_ij + mu sum_ijl w_i [1 + d_ij - d_il]_+ by its definition (Weinberger & Saul 2009, eq. 13)."""
+    weights = np.ones(len(X)) if weights is None else weights
     pull = push = 0.0
     for i in range(len(X)):
         for j in neighbours[i]:
             near = np.sum((L @ (X[i] - X[j])) ** 2)
-            pull += near
+            pull += weights[i] * near
             for other in range(len(X)):
                 if y[other] != y[i]:
-                    push += max(0.0, 1 + near - np.sum((L @ (X[i] - X[other])) ** 2))
+                    push += weights[i] * max(0.0, 1 + near - np.sum((L @ (X[i] - X[other])) ** 2))
     return (1 - mu) * pull + mu * push
 
 
-def lmnn_by_cvxpy(X, y, neighbours, mu):
+def lmnn_by_cvxpy(X, y, neighbours, mu, weights=None):
     """The optimum over all metrics, as a semi-definite program."""
     import cvxpy
 
+    weights = np.ones(len(X)) if weights is None else weights
     d = X.shape[1]
     M = cvxpy.Variable((d, d), PSD=True)
-    pull, triplets = np.zeros((d, d)), []
+    pull, triplets, importance = np.zeros((d, d)), [], []
     for i in range(len(X)):
         for j in neighbours[i]:
             near = np.outer(X[i] - X[j], X[i] - X[j])
-            pull += near
+            pull += weights[i] * near
             impostors = [X[i] - X[other] for other in range(len(X)) if y[other] != y[i]]
             triplets += [(near - np.outer(v, v)).ravel() for v in impostors]
+            importance += [weights[i]] * len(impostors)
     violations = cvxpy.pos(1 + np.array(triplets) @ cvxpy.vec(M, order="C"))
-    objective = (1 - mu) * cvxpy.trace(pull @ M) + mu * cvxpy.sum(violations)
+    objective = (1 - mu) * cvxpy.trace(pull @ M) + mu * cvxpy.sum(cvxpy.multiply(importance, violations))
     return cvxpy.Problem(cvxpy.Minimize(objective)).solve(solver="CLARABEL")
 
 

@@ -110,6 +110,7 @@ class OperatingPoints:
             # (1 + b^2) tp / ((1 + b^2) tp + b^2 fn + fp), and 0 where that is 0 / 0.
             whole = beta**2 * self.n_same + hits + self.accepted_different
             return np.asarray((1 + beta**2) * hits / np.where(whole > 0, whole, 1))
+        assert min_rate is not None
         if strategy == "max_tpr":
             return np.where(rejected / self.n_different >= min_rate, hits, -1.0)
         return np.where(self.true_accepts >= min_rate, rejected, -1.0)
