@@ -3,8 +3,8 @@
     minimise over L   (1 - mu) sum_(a,b) d_ab + mu sum_t [1 + d_ab - d_ce]_+ ,      d_ab = |L (x_a - x_b)|^2,
 
 where each comparison t asks a target pair (a, b) to be nearer than another pair (c, e) by a margin of 1, and each target pair is
-pulled together once. Target pairs may have weights, by which their distances and the hinges of their comparisons are multiplied, and
-so is the bound mu of the latter's alpha_t. In M = L'L this is convex with the dual
+pulled together once. Target pairs may have weights, by which their distances and the hinges of their comparisons are multiplied,
+and so is the bound mu of the latter's alpha_t. In M = L'L this is convex with the dual
 
     maximise   sum_t alpha_t    subject to   0 <= alpha_t <= mu,   (1 - mu) P + sum_t alpha_t D_t >= 0,
 

@@ -42,6 +42,7 @@ class _InformationTheoretic(Baseline):
     bounds: Any
     percentiles: Any
     random_state: Any
+    pairs_: Array
 
     @abstractmethod
     def _prior_factor(self, points: Array, rng: np.random.Generator) -> Array:

@@ -230,9 +230,7 @@ class KernelSpace(KernelTransformer, Baseline):
 
     def _embed(self, points: Any, y: Any = None, rows: Array | None = None) -> Embedded:
         is_matrix = data_kind(self) == "kernel values"
-        some = points if rows is None else points[rows]
-        if rows is not None and is_matrix:
-            some = some[:, rows]
+        some = points if rows is None else points[np.ix_(rows, rows) if is_matrix else rows]
         kernel = declared_kernel(self).resolve(some, generator(self.random_state), y)
         (scalar,) = kernel.scalars
         components = kernel_components(scalar, some, self.n_components, self._negligible)
