@@ -325,9 +325,11 @@ def _sample_weighted_pairs(labels: Array, count: int, rng: np.random.Generator, 
         keys = np.log(rng.standard_exponential(len(rows))) - logarithms[rows] - logarithms[others]
         same = labels[rows] == labels[others]
         for alike in kinds:
-            new = same == alike
-            pairs = np.concatenate([best[alike][0], np.stack([rows[new], others[new]], axis=1)])
-            values = np.concatenate([best[alike][1], keys[new]])
+            found, smallest = best[alike]
+            last = smallest[-1] if len(smallest) == count else np.inf
+            new = np.flatnonzero((same == alike) & (keys <= last))
+            values = np.concatenate([smallest, keys[new]])
+            pairs = np.concatenate([found, np.stack([rows[new], others[new]], axis=1)])
             first = np.argsort(values, kind="stable")[:count]
             best[alike] = pairs[first], values[first]
     return best[True][0], best[False][0]
