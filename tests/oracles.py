@@ -292,34 +292,37 @@ def target_neighbours(X, y, count):
     return found
 
 
-def lmnn(L, X, y, neighbours, mu):
-    """(1 - mu) sum_ij d_ij + mu sum_ijl [1 + d_ij - d_il]_+ by its definition (Weinberger & Saul 2009, eq. 13)."""
+def lmnn(L, X, y, neighbours, mu, weights=None):
+    """(1 - mu) sum_ij w_i d_ij + mu sum_ijl w_i [1 + d_ij - d_il]_+ by its definition (Weinberger & Saul 2009, eq. 13)."""
+    weights = np.ones(len(X)) if weights is None else weights
     pull = push = 0.0
     for i in range(len(X)):
         for j in neighbours[i]:
             near = np.sum((L @ (X[i] - X[j])) ** 2)
-            pull += near
+            pull += weights[i] * near
             for other in range(len(X)):
                 if y[other] != y[i]:
-                    push += max(0.0, 1 + near - np.sum((L @ (X[i] - X[other])) ** 2))
+                    push += weights[i] * max(0.0, 1 + near - np.sum((L @ (X[i] - X[other])) ** 2))
     return (1 - mu) * pull + mu * push
 
 
-def lmnn_by_cvxpy(X, y, neighbours, mu):
+def lmnn_by_cvxpy(X, y, neighbours, mu, weights=None):
     """The optimum over all metrics, as a semi-definite program."""
     import cvxpy
 
+    weights = np.ones(len(X)) if weights is None else weights
     d = X.shape[1]
     M = cvxpy.Variable((d, d), PSD=True)
-    pull, triplets = np.zeros((d, d)), []
+    pull, triplets, importance = np.zeros((d, d)), [], []
     for i in range(len(X)):
         for j in neighbours[i]:
             near = np.outer(X[i] - X[j], X[i] - X[j])
-            pull += near
+            pull += weights[i] * near
             impostors = [X[i] - X[other] for other in range(len(X)) if y[other] != y[i]]
             triplets += [(near - np.outer(v, v)).ravel() for v in impostors]
+            importance += [weights[i]] * len(impostors)
     violations = cvxpy.pos(1 + np.array(triplets) @ cvxpy.vec(M, order="C"))
-    objective = (1 - mu) * cvxpy.trace(pull @ M) + mu * cvxpy.sum(violations)
+    objective = (1 - mu) * cvxpy.trace(pull @ M) + mu * cvxpy.sum(cvxpy.multiply(importance, violations))
     return cvxpy.Problem(cvxpy.Minimize(objective)).solve(solver="CLARABEL")
 
 
@@ -347,16 +350,6 @@ def comparisons_by_cvxpy(X, quadruplets, mu):
     violations = cvxpy.pos(1 + excess @ cvxpy.vec(M, order="C"))
     objective = (1 - mu) * cvxpy.trace(pull @ M) + mu * cvxpy.sum(violations)
     return cvxpy.Problem(cvxpy.Minimize(objective)).solve(solver="CLARABEL")
-
-
-def best_score_of_a_threshold(distances, similar, score):
-    """The best score of any threshold, by trying them all; ``score`` is a function of tp, fp, fn, tn."""
-    found = []
-    for threshold in [-1.0, *distances]:
-        called = [distance <= threshold for distance in distances]
-        counts = [sum(a == c and b == s for c, s in zip(called, similar, strict=True)) for a, b in ((1, 1), (1, 0), (0, 1), (0, 0))]
-        found.append(score(*counts))
-    return max(found)
 
 
 def log_det_divergence(A, prior):
@@ -433,28 +426,39 @@ def verification_rates(distances, same, threshold):
 
 
 def best_threshold(distances, same, strategy, min_rate=None, beta=1.0, far=None):
-    """The smallest of the best thresholds (the largest for a false-accept rate), all of them tried; None: accept no pair."""
+    """The distance up to which pairs are best accepted, by trying all of them; None: accept no pair.
+
+    Of several that are as good the smallest; but for "max_tnr" that with the most hits, and for a false-accept rate the largest.
+    """
     n_same = sum(same)
     n_different = len(same) - n_same
-    best, chosen = -math.inf, None
+    best, most, chosen = -math.inf, -math.inf, None
     for threshold in [None, *sorted(set(distances))]:
         hits, alarms = (0, 0) if threshold is None else verification_rates(distances, same, threshold)
         rejected = n_different - alarms
         if strategy == "accuracy":
-            value = hits + rejected
+            value, other = hits + rejected, 0
         elif strategy == "f_beta":
-            precision, recall = hits / max(hits + alarms, 1), hits / n_same
+            precision, recall = hits / max(hits + alarms, 1), hits / max(n_same, 1)
             total = beta**2 * precision + recall
-            value = (1 + beta**2) * precision * recall / total if total else 0.0
+            value, other = (1 + beta**2) * precision * recall / total if total else 0.0, 0
         elif strategy == "max_tpr":
-            value = hits if rejected / n_different >= min_rate else -math.inf
+            value, other = hits if rejected / n_different >= min_rate else -math.inf, rejected
         elif strategy == "max_tnr":
-            value = rejected if hits / n_same >= min_rate else -math.inf
+            value, other = rejected if hits / n_same >= min_rate else -math.inf, hits
         else:
-            value = alarms + hits if alarms / n_different <= far else -math.inf
-        if value > best + 1e-12:
-            best, chosen = value, threshold
+            value, other = alarms + hits if alarms / n_different <= far else -math.inf, 0
+        if value > best + 1e-12 or (value > best - 1e-12 and other > most):
+            best, most, chosen = value, other, threshold
     return chosen
+
+
+def midway(distances, chosen):
+    """Between a distance and the next larger one; at the last it ends, and below zero no pair is accepted."""
+    larger = [one for one in distances if chosen is not None and one > chosen]
+    if chosen is None:
+        return -1.0
+    return (chosen + min(larger)) / 2 if larger else chosen
 
 
 def equal_error_rate(distances, same):

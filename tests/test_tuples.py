@@ -27,7 +27,7 @@ from outmetric.tuples import (
     TripletsKernelLMNN,
     TripletsLMNN,
 )
-from outmetric.tuples.thresholds import STRATEGIES, best_threshold, calibration_of
+from outmetric.verification import PUBLISHED, best_threshold
 
 X, y = load_iris(return_X_y=True)
 
@@ -178,11 +178,18 @@ class TestPairs:
         with pytest.raises(AttributeError, match="no threshold yet: call fit, calibrate_threshold or set_threshold"):
             model.predict(X[PAIRS])
 
+    def test_the_threshold_of_another_metric_is_forgotten(self):
+        model = PairsITML().fit(X[PAIRS], ALIKE)
+        model.fit_pairs(2 * X[PAIRS], ALIKE)
+        assert not hasattr(model, "threshold_")
+        with pytest.raises(AttributeError, match="no threshold yet"):
+            model.predict(X[PAIRS])
+
     def test_pairs_of_one_kind_only(self):
         similar = PAIRS[ALIKE > 0]
         model = PairsITML(preprocessor=X).fit(similar, np.ones(len(similar)))
         assert (model.predict(similar) == 1).all()
-        with pytest.raises(ValueError, match=r"needs similar and dissimilar pairs; there are \d+ and 0"):
+        with pytest.raises(ValueError, match=r"need pairs of both kinds; \d+ are the same and 0 different"):
             model.calibrate_threshold(similar, np.ones(len(similar)), "max_tpr", min_rate=0.5)
 
     def test_words(self):
@@ -212,12 +219,14 @@ class TestPairs:
     @pytest.mark.parametrize(
         ("params", "message"),
         [
-            ({"strategy": "weird"}, "strategy='weird' is not known; use one of 'accuracy'"),
-            ({"strategy": "max_tpr"}, "needs min_rate, a number from 0 to 1; it is None"),
-            ({"strategy": "max_tnr", "min_rate": 1.2}, "it is 1.2"),
-            ({"strategy": "max_tnr", "min_rate": "a"}, "it is 'a'"),
-            ({"strategy": "f_beta", "beta": None}, "beta must be a real number"),
-            ({"strategy": "f_beta", "beta": np.nan}, "beta must be a real number"),
+            ({"strategy": "weird"}, "strategy must be one of 'accuracy', 'f_beta', 'max_tpr', 'max_tnr', not 'weird'"),
+            ({"strategy": "max_tpr"}, "'max_tpr' needs min_rate, the least rate of true negatives"),
+            ({"strategy": "max_tnr", "min_rate": 1.2}, "min_rate must be a number from 0 to 1, not 1.2"),
+            ({"strategy": "max_tnr", "min_rate": "a"}, "min_rate must be a number from 0 to 1, not 'a'"),
+            ({"strategy": "f_beta", "beta": None}, "beta must be a finite number >= 0, not None"),
+            ({"strategy": "f_beta", "beta": np.nan}, "beta must be a finite number >= 0, not nan"),
+            ({"strategy": "far"}, "'max_tnr', not 'far'"),
+            ({"min_rate": 0.5}, "min_rate belongs to the strategies 'max_tpr' and 'max_tnr'"),
             ({"rate": 3}, "calibration_params has rate"),
         ],
     )
@@ -234,51 +243,41 @@ class TestPairs:
             PairsITML(preprocessor=X).fit(PAIRS[:5], signs)
 
 
-def score_of(strategy, tp, fp, fn, tn, *, min_rate=0.0, beta=1.0):
-    """By its definition; the rates count for nothing where the other one is too low."""
-    weight = beta**2
-    whole = (1 + weight) * tp + weight * fn + fp
-    return {
-        "accuracy": tp + tn,
-        "f_beta": (1 + weight) * tp / whole if whole else 0.0,
-        "max_tpr": tp / (tp + fn) if tn / (tn + fp) >= min_rate else -1.0,
-        "max_tnr": tn / (tn + fp) if tp / (tp + fn) >= min_rate else -1.0,
-    }[strategy]
-
-
 class TestThresholds:
-    @pytest.mark.parametrize("strategy", STRATEGIES)
+    @pytest.mark.parametrize("strategy", PUBLISHED)
     @pytest.mark.parametrize("number", [0.0, 0.1, 0.5, 0.8, 1.0])
     @pytest.mark.parametrize("ties", [False, True])
     @pytest.mark.parametrize("seed", range(3))
-    def test_no_other_one_is_better(self, strategy, number, ties, seed):
+    def test_they_are_those_of_an_exhaustive_search(self, strategy, number, ties, seed):
         rng = np.random.default_rng(seed)
         distances, similar = rng.uniform(size=40), rng.uniform(size=40) < 0.5
         distances = np.round(distances, 1) if ties else distances
-        settings = {"min_rate": number, "beta": number}
-        threshold = best_threshold(distances, similar, calibration_of({"strategy": strategy, **settings}))
-        called = distances <= threshold
-        counts = [np.sum((called == a) & (similar == b)) for a, b in ((True, True), (True, False), (False, True), (False, False))]
-        expected = oracles.best_score_of_a_threshold(distances, similar, partial(score_of, strategy, **settings))
-        assert score_of(strategy, *counts, **settings) == pytest.approx(expected)
+        settings = {"f_beta": {"beta": number}, "accuracy": {}}.get(strategy, {"min_rate": number})
+        model = PairsITML().fit(X[PAIRS], ALIKE)
+        model.pair_distance = lambda pairs: distances
+        model.calibrate_threshold(None, np.where(similar, 1, -1), strategy, **settings)
+        chosen = oracles.best_threshold(distances, similar, strategy, **settings)
+        assert model.threshold_ == pytest.approx(oracles.midway(distances, chosen), rel=1e-8)
+
+    @pytest.mark.parametrize("strategy", ["accuracy", "f_beta"])
+    @pytest.mark.parametrize("kind", [True, False])
+    def test_pairs_of_one_kind(self, strategy, kind):
+        distances, similar = np.array([1.0, 2.0, 4.0]), np.full(3, kind)
+        chosen = oracles.best_threshold(distances, similar, strategy)
+        assert best_threshold(distances, similar, strategy) == pytest.approx(oracles.midway(distances, chosen), rel=1e-8)
 
     def test_f_beta_is_that_of_scikit_learn(self):
         rng = np.random.default_rng(0)
         distances, similar = rng.uniform(size=40), rng.uniform(size=40) < 0.5
-        threshold = best_threshold(distances, similar, calibration_of({"strategy": "f_beta", "beta": 2.0}))
+        threshold = best_threshold(distances, similar, "f_beta", beta=2.0)
         scores = [fbeta_score(similar, distances <= other, beta=2.0) for other in distances]
         assert fbeta_score(similar, distances <= threshold, beta=2.0) == pytest.approx(max(scores))
 
     def test_lies_midway(self):
         distances, similar = np.array([1.0, 2.0, 4.0, 5.0]), np.array([True, True, False, False])
-        assert best_threshold(distances, similar, calibration_of(None)) == 3.0
-        assert best_threshold(distances, ~similar, calibration_of(None)) < 0  # none is similar up to it
-        assert best_threshold(distances, similar | True, calibration_of(None)) == pytest.approx(5.0)
-
-    def test_equally_good_ones_keep_the_other_rate(self):
-        distances, similar = np.array([1.0, 2.0, 4.0, 5.0]), np.array([True, True, False, False])
-        for strategy in ("max_tpr", "max_tnr"):
-            assert best_threshold(distances, similar, calibration_of({"strategy": strategy, "min_rate": 0.0})) == 3.0
+        assert best_threshold(distances, similar) == 3.0
+        assert best_threshold(distances, ~similar) < 0  # none is similar up to it
+        assert best_threshold(distances, similar | True) == pytest.approx(5.0)
 
 
 @pytest.mark.parametrize("name", COMPARISONS)

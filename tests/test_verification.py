@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 import outmetric
 from outmetric import LearnedKernelMetric, MetricClassifier, MetricSearchCV, kernels
 from outmetric.baselines import ITML, LMNN, KernelITML, KernelLMNN
-from outmetric.verification import PairVerifier, draw_pairs, operating_points, split_identities
+from outmetric.verification import PairVerifier, best_threshold, draw_pairs, operating_points, split_identities
 
 X, y = load_iris(return_X_y=True)
 PAIRS = draw_pairs(y, 400, random_state=0)
@@ -61,7 +61,7 @@ class TestThresholds:
         }.items():
             expected = oracles.best_threshold(distances, same, strategy, **options)
             found = PairVerifier().calibrate(on_a_line(distances), same, strategy=strategy, **options).threshold_
-            assert found == (expected if expected is not None else np.nextafter(min(distances), -np.inf))
+            assert found == pytest.approx(oracles.midway(distances, expected), rel=1e-8)
 
     @settings(max_examples=40, deadline=None)
     @given(pairs=SOME_PAIRS, far=st.sampled_from([0.25, 0.5, 0.9]))
@@ -70,18 +70,40 @@ class TestThresholds:
         distances, same = (list(part) for part in zip(*pairs, strict=True))
         expected = oracles.best_threshold(distances, same, "far", far=far)
         found = PairVerifier().calibrate(on_a_line(distances), same, strategy="far", far=far).threshold_
-        assert found == (expected if expected is not None else np.nextafter(min(distances), -np.inf))
+        assert found == pytest.approx(oracles.midway(distances, expected), rel=1e-8)
 
     def test_a_toy_by_hand(self):
         """Same at 1, 2, 5; different at 3, 4, 6, 7."""
         pairs, same = on_a_line([1, 2, 5, 3, 4, 6, 7]), [1, 1, 1, -1, -1, -1, -1]
         verifier = PairVerifier()
-        assert verifier.calibrate(pairs, same).threshold_ == 2
-        assert verifier.calibrate(pairs, same, strategy="f_beta", beta=2).threshold_ == 5
-        assert verifier.calibrate(pairs, same, strategy="max_tnr", min_rate=1).threshold_ == 5
-        assert verifier.calibrate(pairs, same, strategy="max_tpr", min_rate=0.9).threshold_ == 2
-        assert verifier.calibrate(pairs, same, strategy="far", far=0.25).threshold_ == 3
-        assert verifier.predict(on_a_line([3, 3.001])).tolist() == [1, -1]
+        assert verifier.calibrate(pairs, same).threshold_ == 2.5
+        assert verifier.calibrate(pairs, same, strategy="f_beta", beta=2).threshold_ == 5.5
+        assert verifier.calibrate(pairs, same, strategy="max_tnr", min_rate=1).threshold_ == 5.5
+        assert verifier.calibrate(pairs, same, strategy="max_tpr", min_rate=0.9).threshold_ == 2.5
+        assert verifier.calibrate(pairs, same, strategy="far", far=0.25).threshold_ == 3.5
+        assert verifier.predict(on_a_line([3.499, 3.501])).tolist() == [1, -1]
+
+    def test_equally_good_ones_keep_the_other_rate(self):
+        distances, same = [1.0, 2.0, 4.0, 5.0], [True, True, False, False]
+        for strategy in ("max_tpr", "max_tnr"):
+            assert best_threshold(distances, same, strategy, min_rate=0.0) == 3.0
+
+    def test_round_off_does_not_decide(self):
+        """The distances that were separated may come again a little larger or smaller."""
+        distances, same = np.array([0.1, 0.2, 0.3, 0.7]), np.array([True, True, False, False])
+        for kinds in (same, ~same, same | True):
+            threshold = best_threshold(distances, kinds)
+            for error in (1 - 1e-12, 1 + 1e-12):
+                np.testing.assert_array_equal(distances * error <= threshold, distances <= threshold)
+
+    def test_neighbouring_numbers_are_told_apart(self):
+        for distance in (1.0, 3.0, 0.1, 1e-300, np.nextafter(1.0, 2.0)):
+            distances = [distance, np.nextafter(distance, np.inf)]
+            assert distances[0] <= best_threshold(distances, [True, False]) < distances[1]
+
+    def test_negative_distances_of_a_function_are_told_apart(self):
+        assert best_threshold([-3.0, -2.0], [False, False]) < -3.0
+        assert best_threshold([-3.0, -2.0], [True, True]) >= -2.0
 
     def test_too_few_pairs_for_a_rate_are_told(self):
         with pytest.warns(UserWarning, match="rate of 0.01 cannot be measured on 2 different pairs.*give 100 of them"):

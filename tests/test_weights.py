@@ -7,17 +7,21 @@ import pytest
 import scipy.sparse
 import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.datasets import load_iris, make_classification
 from sklearn.metrics import get_scorer, recall_score
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.class_weight import compute_sample_weight
 
 import outmetric
 from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricClassifier, MetricRegressor, MetricSearchCV, kernels
+from outmetric.baselines import ITML, LMNN, KernelITML, KernelLMNN, projections
+from outmetric.baselines.margins import Margins
+from outmetric.baselines.projections import sample_pairs
 from outmetric.foundation import check_sample_weight, class_weights
 from outmetric.problem import ClassSimilarity, gaussian_similarity, matrix_similarity
 
@@ -381,6 +385,178 @@ class TestAutomatic:
             MetricRegressor(random_state=0).fit(data, spoilt, sample_weight=given) for given in (None, np.where(noisy, 1e-3, 1.0))
         )
         assert weighted.score(data[~noisy], y[~noisy]) > 0.95 > plain.score(data[~noisy], y[~noisy])
+
+
+BASELINES = {
+    "LMNN": LMNN(n_neighbors=2),
+    "KernelLMNN": KernelLMNN(5, n_neighbors=2),
+    "ITML": ITML(random_state=0),
+    "KernelITML": KernelITML(5, random_state=0),
+}
+
+
+class TestBaselines:
+    """LMNN weighs anchors, ITML the pairs that it draws."""
+
+    IMPORTANCE = np.random.default_rng(5).random(N) * 3 + 0.1
+    SOME = np.flatnonzero(TIMES)
+
+    @pytest.mark.parametrize("name", BASELINES)
+    def test_ones_change_no_bit(self, name):
+        plain = clone(BASELINES[name]).fit(X, Y).transform(NEW)
+        assert_array_equal(plain, clone(BASELINES[name]).fit(X, Y, sample_weight=np.ones(N)).transform(NEW))
+
+    @pytest.mark.parametrize("name", BASELINES)
+    @pytest.mark.parametrize("weights", [(TIMES > 0) * 1.0, TIMES * 1.5])
+    def test_a_weight_of_zero_is_absence(self, name, weights):
+        whole = clone(BASELINES[name]).fit(X, Y, sample_weight=weights)
+        part = clone(BASELINES[name]).fit(X[self.SOME], Y[self.SOME], sample_weight=weights[self.SOME])
+        assert_array_equal(whole.transform(NEW), part.transform(NEW))
+        assert whole.n_samples_fit_ == len(self.SOME)
+
+    @pytest.mark.parametrize("name", BASELINES)
+    def test_all_weights_matter(self, name):
+        plain = clone(BASELINES[name]).fit(X, Y).transform(NEW)
+        assert off(clone(BASELINES[name]).fit(X, Y, sample_weight=self.IMPORTANCE).transform(NEW), plain) > 1e-3
+
+    def test_rows_are_numbered_as_they_came(self):
+        model = LMNN(n_neighbors=2).fit(X, Y, sample_weight=TIMES)
+        targets = oracles.target_neighbours(X[self.SOME], Y[self.SOME], 2)
+        assert_array_equal(model.target_neighbors_[self.SOME], self.SOME[np.array(targets)])
+        assert (model.target_neighbors_[TIMES == 0] == -1).all()
+        model = ITML(random_state=0).fit(X, Y, sample_weight=TIMES)
+        assert (TIMES[model.pairs_] > 0).all()
+        assert_array_equal(model.pair_signs_ > 0, Y[model.pairs_[:, 0]] == Y[model.pairs_[:, 1]])
+
+    @pytest.mark.parametrize("kind", [KernelLMNN, KernelITML])
+    def test_a_kernel_matrix_keeps_its_columns(self, kind):
+        K, K_new = rbf_kernel(X, gamma=0.3), rbf_kernel(NEW, X, gamma=0.3)
+        model = kind(5, kernel="precomputed", random_state=0)
+        whole = clone(model).fit(K, Y, sample_weight=TIMES).transform(K_new)
+        part = clone(model).fit(K[np.ix_(self.SOME, self.SOME)], Y[self.SOME], sample_weight=TIMES[self.SOME])
+        assert_allclose(whole, part.transform(K_new[:, self.SOME]), rtol=1e-9, atol=1e-12)
+
+    @pytest.mark.parametrize("mu", [0.2, 0.5, 0.8])
+    @pytest.mark.parametrize("whole", [False, True])
+    def test_the_objective_of_lmnn_is_the_naive_sum(self, mu, whole):
+        weights = TIMES + 1.0 if whole else self.IMPORTANCE
+        targets = oracles.target_neighbours(X, Y, 2)
+        problem = Margins(X, Y, np.array(targets), mu, weights)
+        for scale in (0.1, 1.0, 5.0):
+            factor = scale * np.random.default_rng(1).normal(size=(3, 3))
+            found = problem.evaluate(problem.inner(factor)).objective
+            assert found == pytest.approx(oracles.lmnn(factor, X, Y, targets, mu, weights))
+
+    @pytest.mark.parametrize("rounding", [0.1, 1.0])
+    def test_the_gradient_of_lmnn_equals_finite_differences(self, rounding):
+        problem = Margins(X, Y, np.array(oracles.target_neighbours(X, Y, 2)), 0.4, self.IMPORTANCE)
+        L = np.random.default_rng(2).normal(size=(3, 3))
+        expected = oracles.numerical_gradient(lambda one: problem.evaluate(one, rounding).rounded, L)
+        assert off(problem.evaluate(L, rounding).gradient, expected) < 1e-5
+
+    @pytest.mark.parametrize("mu", [0.2, 0.5, 0.8])
+    def test_the_optimum_of_lmnn_is_that_of_a_semidefinite_program(self, mu):
+        rows, weights = self.SOME[:24], TIMES[self.SOME[:24]] ** 2 * 0.7
+        targets = oracles.target_neighbours(X[rows], Y[rows], 2)
+        expected = oracles.lmnn_by_cvxpy(X[rows], Y[rows], targets, mu, weights)
+        model = LMNN(n_neighbors=2, push_weight=mu, tol=1e-5, max_iter=5000).fit(X[rows], Y[rows], sample_weight=weights)
+        assert model.objective_ == pytest.approx(oracles.lmnn(model.components_, X[rows], Y[rows], targets, mu, weights))
+        assert model.objective_ == pytest.approx(expected, rel=1e-4)
+        assert model.dual_gap_ <= 1e-5
+        assert model.objective_ * (1 - model.dual_gap_) <= expected * (1 + 1e-6)
+
+    @pytest.mark.parametrize("rounding", [0.01, 0.1, 1.0])
+    def test_the_bound_of_lmnn_holds_anywhere(self, rounding):
+        rows, weights = self.SOME[:24], self.IMPORTANCE[:24]
+        targets = oracles.target_neighbours(X[rows], Y[rows], 2)
+        optimum = oracles.lmnn_by_cvxpy(X[rows], Y[rows], targets, 0.5, weights)
+        problem = Margins(X[rows], Y[rows], np.array(targets), 0.5, weights)
+        starts = [scale * np.random.default_rng(seed).normal(size=(3, 3)) for seed in range(5) for scale in (0.1, 0.5, 1.0)]
+        bounds = [problem.lower_bound(L, rounding) for L in starts]
+        assert max(bounds) <= optimum * (1 + 1e-6)
+        assert max(bounds) > 0
+
+    def test_a_common_factor_changes_no_optimum(self):
+        plain, doubled = (LMNN(n_neighbors=2, tol=1e-4).fit(X, Y, sample_weight=times * self.IMPORTANCE) for times in (1, 2))
+        assert doubled.objective_ == pytest.approx(2 * plain.objective_, rel=2e-4)
+        pairs = [ITML(random_state=0).fit(X, Y, sample_weight=times * self.IMPORTANCE).pairs_ for times in (1, 2)]
+        assert_array_equal(*pairs)
+
+    def test_pairs_of_itml_are_as_likely_as_their_weights(self):
+        """The first of two draws, and which pair is missing when all but one are drawn, by enumeration."""
+        labels, weights = np.array([0, 0, 0, 1, 1]), np.array([1.0, 2.0, 4.0, 3.0, 0.5])
+        rng = np.random.default_rng(0)
+        drawn = [sample_pairs(labels, 2, rng, weights) for _ in range(4000)]
+        for kind, alike in enumerate((True, False)):
+            pairs = [(i, j) for i in range(5) for j in range(i) if (labels[i] == labels[j]) == alike]
+            chances = np.array([weights[i] * weights[j] for i, j in pairs])
+            chances /= chances.sum()
+            second = np.array(
+                [
+                    sum(chances[k] * one / (1 - chances[k]) for k in range(len(pairs)) if k != place)
+                    for place, one in enumerate(chances)
+                ]
+            )
+            for draw, expected in ((0, chances), (1, second)):
+                found = [tuple(sorted(both[kind][draw], reverse=True)) for both in drawn]
+                shares = np.array([found.count(pair) for pair in pairs]) / len(found)
+                assert_allclose(shares, expected, atol=4 * np.sqrt(0.25 / len(found)))
+
+    def test_pairs_of_itml_are_distinct_in_any_blocks(self, monkeypatch):
+        weights = 10.0 ** np.random.default_rng(0).integers(-200, 3, N)
+        for block in (1, 500, 2**20):
+            monkeypatch.setattr(projections, "DRAWN", block)
+            for pairs, alike in zip(sample_pairs(Y, 300, np.random.default_rng(1), weights), (True, False), strict=True):
+                assert len({frozenset(pair) for pair in pairs.tolist()}) == 300
+                assert ((Y[pairs[:, 0]] == Y[pairs[:, 1]]) == alike).all()
+
+    def test_heavy_rows_are_in_more_pairs(self):
+        weights = np.where(np.arange(N) < 10, 20.0, 1.0)
+        shares = [np.mean(ITML(random_state=0).fit(X, Y, sample_weight=given).pairs_ < 10) for given in (None, weights)]
+        assert shares[1] > 2 * shares[0]
+
+    def test_classes_without_weight_are_absent(self):
+        for model in BASELINES.values():
+            assert clone(model).fit(X, Y, sample_weight=np.where(Y == 2, 0, 1.0)).classes_.tolist() == [0, 1]
+            with pytest.raises(ValueError, match="among rows of positive sample_weight y holds one class only, 1"):
+                clone(model).fit(X, Y, sample_weight=Y == 1)
+            with pytest.raises(ValueError, match="finite and not negative"):
+                clone(model).fit(X, Y, sample_weight=-self.IMPORTANCE)
+            with pytest.raises(ValueError, match="for each of the 60 rows"):
+                clone(model).fit(X, Y, sample_weight=self.IMPORTANCE[:5])
+
+    @pytest.mark.parametrize("name", BASELINES)
+    @pytest.mark.parametrize("piped", [False, True])
+    def test_a_search_passes_them_on(self, name, piped):
+        before = [("scale", StandardScaler())] if piped else []
+        metric, cv = clone(BASELINES[name]), KFold(3, shuffle=True, random_state=0)
+        inner = Pipeline([*before, ("metric", metric)]) if piped else metric
+        own = "metric__max_iter" if piped else "max_iter"
+        search = MetricSearchCV(inner, {own: [800, 900]}, n_neighbors=[1, 3, 5], cv=cv, scoring="accuracy")
+        search.fit(X, Y, sample_weight=self.IMPORTANCE)
+        other = GridSearchCV(
+            Pipeline([*before, ("metric", metric), ("vote", KNeighborsClassifier())]),
+            {"metric__max_iter": [800, 900], "vote__n_neighbors": [1, 3, 5]},
+            cv=cv,
+        ).fit(X, Y, metric__sample_weight=self.IMPORTANCE)
+        assert by_params(search.cv_results_) == pytest.approx(by_params(other.cv_results_))
+        fitted = clone(inner).fit(X, Y, **{"metric__sample_weight" if piped else "sample_weight": self.IMPORTANCE})
+        assert_allclose(search.transform(NEW), fitted.transform(NEW))
+
+    @pytest.mark.parametrize("name", BASELINES)
+    def test_they_are_routed(self, name):
+        with sklearn.config_context(enable_metadata_routing=True):
+            model = clone(BASELINES[name])
+            found = {
+                asked: make_pipeline(
+                    StandardScaler().set_fit_request(sample_weight=True), clone(model).set_fit_request(sample_weight=asked)
+                ).fit(X, Y, sample_weight=self.IMPORTANCE)
+                for asked in (True, False)
+            }
+        scaler = StandardScaler().fit(X, sample_weight=self.IMPORTANCE)
+        for asked, weights in {True: self.IMPORTANCE, False: None}.items():
+            expected = model.fit(scaler.transform(X), Y, sample_weight=weights).transform(scaler.transform(NEW))
+            assert_array_equal(found[asked].transform(NEW), expected)
 
 
 def test_files_keep_the_weights_of_classes(tmp_path):

@@ -37,7 +37,7 @@ class Comparisons(HingeLoss):
         self._far = quadruplets[:, 2:]
 
     @property
-    def n_targets(self) -> int:
+    def n_targets(self) -> float:
         return len(self._near)
 
     def _sum(self, Z: Array, rounding: float, vectors: Array, places: Array | None = None) -> HingeSums:

@@ -3,7 +3,8 @@
     minimise over L   (1 - mu) sum_(a,b) d_ab + mu sum_t [1 + d_ab - d_ce]_+ ,      d_ab = |L (x_a - x_b)|^2,
 
 where each comparison t asks a target pair (a, b) to be nearer than another pair (c, e) by a margin of 1, and each target pair is
-pulled together once. In M = L'L this is convex with the dual
+pulled together once. Target pairs may have weights, by which their distances and the hinges of their comparisons are multiplied,
+and so is the bound mu of the latter's alpha_t. In M = L'L this is convex with the dual
 
     maximise   sum_t alpha_t    subject to   0 <= alpha_t <= mu,   (1 - mu) P + sum_t alpha_t D_t >= 0,
 
@@ -61,7 +62,7 @@ class Certificate:
 
 @dataclass(frozen=True, eq=False)
 class HingeSums:
-    """Sums over all comparisons.
+    """Sums over all comparisons, weighted if their target pairs are.
 
     ``target_slopes`` has for each target pair the slopes of its hinges, summed; ``repulsion`` is the Laplacian of the other pairs,
     weighted by the slopes, times vectors.
@@ -88,9 +89,11 @@ class HingeLoss(ABC):
     points : array of shape (n, d)
     push_weight : float
         mu.
+    target_weights : array, optional
+        Those of the target pairs, in the shape of ``target_slopes``.
     """
 
-    def __init__(self, points: Array, push_weight: float) -> None:
+    def __init__(self, points: Array, push_weight: float, target_weights: Array | None = None) -> None:
         n = len(points)
         centred = points - points.mean(axis=0)
         units = np.sqrt(np.einsum("ij,ij->j", centred, centred))
@@ -101,13 +104,14 @@ class HingeLoss(ABC):
             raise ValueError("all training points coincide; there is nothing to learn from.")
         self.X = left[:, spanned] * np.sqrt(n)
         self.push_weight = push_weight
+        self.target_weights = target_weights
         self._deviations = singular[spanned] / np.sqrt(n)
         self._directions, self._units = right[spanned], units
 
     @property
     @abstractmethod
-    def n_targets(self) -> int:
-        """How many target pairs there are."""
+    def n_targets(self) -> float:
+        """How many target pairs there are, or what they weigh."""
 
     @abstractmethod
     def _sum(self, Z: Array, rounding: float, vectors: Array, places: Array | None = None) -> HingeSums:
@@ -134,7 +138,8 @@ class HingeLoss(ABC):
         """The objective with kinks rounded over a width of ``rounding``."""
         Z = self.X @ L.T
         sums = self._sum(Z, rounding, Z)
-        pull = self._target_laplacian(Z, 1 - self.push_weight + self.push_weight * sums.target_slopes)
+        own = 1.0 if self.target_weights is None else self.target_weights
+        pull = self._target_laplacian(Z, (1 - self.push_weight) * own + self.push_weight * sums.target_slopes)
         forces = pull - self.push_weight * sums.repulsion
         return Evaluation(sums.objective, sums.rounded, 2 * forces.T @ self.X, sums.active)
 
@@ -168,7 +173,9 @@ class HingeLoss(ABC):
     @cached_property
     def _pull(self) -> _Pull:
         matrix = np.zeros((self.X.shape[1], self.X.shape[1]))
-        for differences, _ in self._target_differences():
+        for differences, place in self._target_differences():
+            if self.target_weights is not None:
+                differences = np.sqrt(self.target_weights[place])[:, None] * differences
             matrix += (1 - self.push_weight) * differences.T @ differences
         values, vectors = scipy.linalg.eigh(matrix)
         regular = values > 1e-12 * values[-1]

@@ -42,12 +42,13 @@ class _InformationTheoretic(Baseline):
     bounds: Any
     percentiles: Any
     random_state: Any
+    pairs_: Array
 
     @abstractmethod
     def _prior_factor(self, points: Array, rng: np.random.Generator) -> Array:
         """L_0 for the prior A_0 = L_0'L_0."""
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn the metric from pairs drawn at random, as many with equal labels as with different ones.
 
         Parameters
@@ -55,18 +56,26 @@ class _InformationTheoretic(Baseline):
         X : array of shape (n, d), or what the kernel takes
         y : array of shape (n,)
             Class labels.
+        sample_weight : array of shape (n,), optional
+            How likely pairs of points are drawn: with probability proportional to w_i w_j, among those with equal labels and among
+            those with different ones, each pair once at most. Points of weight 0 are absent. Only ratios of weights matter, and
+            a weight of 2 is not a row given twice, which could be paired with its copy: each point with a weight > 0 counts once
+            for the bounds, the prior, and the bandwidth and principal components of a kernel. Where so many pairs are drawn
+            that these are all, weights change nothing.
 
         Returns
         -------
         self
         """
         self._check_parameters()
-        embedded, labels = embed_with_classes(self, X, y)
+        given = embed_with_classes(self, X, y, sample_weight)
         count = min(20 * len(self.classes_) ** 2, MOST_PAIRS) if self.n_constraints is None else self.n_constraints
         rng = generator(self.random_state)
-        similar, dissimilar = sample_pairs(labels, count, rng)
+        similar, dissimilar = sample_pairs(given.labels, count, rng, given.weights)
         signs = np.repeat([1.0, -1.0], [len(similar), len(dissimilar)])
-        return self._fit(embedded, embedded.points, np.concatenate([similar, dissimilar]), signs, rng)
+        self._fit(given.embedded, given.embedded.points, np.concatenate([similar, dissimilar]), signs, rng)
+        self.pairs_ = given.rows[self.pairs_]
+        return self
 
     def fit_pairs(self, pairs: Any, y: Any, X: Any = None) -> Self:
         """Learn the metric from given pairs.

@@ -50,7 +50,7 @@ class _LargeMargin(Baseline):
     def _starts(self, points: Array, labels: Array | None) -> list[Array]:
         """The L to start from; of several, that which leads to the lowest objective is taken. ``labels`` is None for tuples."""
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn the metric.
 
         Parameters
@@ -58,6 +58,11 @@ class _LargeMargin(Baseline):
         X : array of shape (n, d), or what the kernel takes
         y : array of shape (n,)
             Class labels.
+        sample_weight : array of shape (n,), optional
+            How much each point counts as the anchor i: the terms of its target neighbours and of its triplets are multiplied by it.
+            Points of weight 0 are absent: they are nobody's target neighbours or impostors. A weight of 2 is not a row given twice,
+            which would be its own copy's target neighbour; and each point with a weight > 0 is one impostor, and counts once for
+            the bandwidth and the principal components of a kernel.
 
         Returns
         -------
@@ -65,11 +70,14 @@ class _LargeMargin(Baseline):
         """
         self._check_parameters()
         check_integer("n_neighbors", self.n_neighbors)
-        embedded, labels = embed_with_classes(self, X, y)
-        with embedded.threads():
-            self.target_neighbors_ = self._target_neighbours(embedded.points, labels)
-            margins = Margins(embedded.points, labels, self.target_neighbors_, float(self.push_weight))
-        return self._fit(embedded, margins, labels)
+        given = embed_with_classes(self, X, y, sample_weight)
+        points, labels = given.embedded.points, given.labels
+        with given.embedded.threads():
+            targets = self._target_neighbours(points, labels)
+            margins = Margins(points, labels, targets, float(self.push_weight), given.weights)
+        self.target_neighbors_ = np.full((given.n_rows, targets.shape[1]), -1)
+        self.target_neighbors_[given.rows] = np.where(targets < 0, -1, given.rows[targets])
+        return self._fit(given.embedded, margins, labels)
 
     def fit_triplets(self, triplets: Any, X: Any = None) -> Self:
         """Learn the metric from given triplets, each of which says that its first point is nearer to the second than to the third.
@@ -240,7 +248,7 @@ class LMNN(_LargeMargin, LinearSpace):
         components it is what all of them could gain at most: a large gap says that few are not enough, or that the local optimum
         is poor, but not which.
     target_neighbors_ : array of shape (n, n_neighbors)
-        By index, -1 for none; of `fit`.
+        By index, -1 for none, as for points of weight 0; of `fit`.
     comparisons_ : array of shape (n_comparisons, 4)
         Of `fit_triplets` and `fit_quadruplets`: the pairs to be near and those to be far, by row number of X (of the distinct
         points in the order in which they first appear, if they were given without X).

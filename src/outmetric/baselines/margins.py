@@ -3,7 +3,8 @@
     minimise over L   (1 - mu) sum_(i,j) d_ij + mu sum_(i,j) sum_l [1 + d_ij - d_il]_+ ,      d_ij = |L (x_i - x_j)|^2,
 
 where j runs over the target neighbours of i and l over the points of other classes (Weinberger & Saul 2009): the loss of
-`outmetric.baselines.hinges`, with all triplets (i, j, l) as comparisons, of which no list is made.
+`outmetric.baselines.hinges`, with all triplets (i, j, l) as comparisons, of which no list is made. With weights w_i of points, the
+terms of i are multiplied by w_i.
 """
 
 from __future__ import annotations
@@ -143,21 +144,25 @@ class Margins(HingeLoss):
         Target neighbours by index, -1 for none.
     push_weight : float
         mu.
+    weights : array of shape (n,), optional
+        w_i, positive.
     """
 
-    def __init__(self, X: Array, labels: Array, targets: Array, push_weight: float) -> None:
+    def __init__(self, X: Array, labels: Array, targets: Array, push_weight: float, weights: Array | None = None) -> None:
         order = np.argsort(labels, kind="stable")
         position = np.empty_like(order)
         position[order] = np.arange(len(order))
-        super().__init__(X[order], push_weight)
+        own = None if weights is None else weights[order]
+        super().__init__(X[order], push_weight, None if own is None else np.repeat(own[:, None], targets.shape[1], axis=1))
+        self._weights = own
         self._present = targets[order] >= 0
         # A loop stands for a target that is not there: it contributes nothing.
         self._targets = np.where(self._present, position[targets[order]], np.arange(len(X))[:, None])
         self._search = ImpostorSearch(labels[order])
 
     @property
-    def n_targets(self) -> int:
-        return int(np.count_nonzero(self._present))
+    def n_targets(self) -> float:
+        return float(np.count_nonzero(self._present) if self.target_weights is None else self.target_weights[self._present].sum())
 
     def _target_differences(self) -> Iterator[tuple[Array, Any]]:
         for place, column in enumerate(self._targets.T):
@@ -168,19 +173,22 @@ class Margins(HingeLoss):
         pulled = np.stack([squared_distances(Z, np.arange(n), column) for column in self._targets.T], axis=1)
         edges = np.where(self._present, 1 + pulled, -np.inf)
         radii = np.maximum(edges.max(axis=1) + rounding / 2, 0)
-        objective = rounded = (1 - mu) * float(pulled.sum())
+        own = self._weights
+        objective = rounded = (1 - mu) * float(pulled.sum() if own is None else own @ pulled.sum(axis=1))
         target_slopes, degrees, attraction = np.zeros_like(pulled), np.zeros(n), np.zeros_like(vectors)
         active = 0
         for block, rows, columns, distances in self._search.pairs(Z, radii):
             if places is not None:
                 together = squared_distances(places, rows, columns) <= COINCIDENT
                 rows, columns, distances = rows[together], columns[together], distances[together]
+            importance = 1.0 if own is None else own[rows]
             weights = np.zeros(len(rows))
             for column, edge in enumerate(edges.T):
                 violation = edge[rows] - distances
                 slope, loss = rounded_hinge(violation, rounding)
-                objective += mu * float(np.maximum(violation, 0).sum())
-                rounded += mu * float(loss.sum())
+                slope = importance * slope
+                objective += mu * float(np.sum(importance * np.maximum(violation, 0)))
+                rounded += mu * float(np.sum(importance * loss))
                 active += int(np.count_nonzero(violation > 0))
                 target_slopes[:, column] += np.bincount(rows, slope, minlength=n)
                 weights += slope

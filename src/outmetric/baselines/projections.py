@@ -38,6 +38,8 @@ NEWTON = 3000
 HALVINGS = tuple(0.5**k for k in range(8))
 # Percentiles of distances are those of all pairs up to this many points, of as many pairs drawn at random beyond.
 PERCENTILE_POINTS = 1500
+# Pairs whose random numbers are held at once.
+DRAWN = 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,14 +269,25 @@ def _factor(A: Array, basis: Array | None) -> Array:
     return np.asarray(np.eye(len(basis)) + basis @ (root - np.eye(len(root))) @ basis.T)
 
 
-def sample_pairs(labels: Array, count: int, rng: np.random.Generator) -> tuple[Array, Array]:
+def sample_pairs(labels: Array, count: int, rng: np.random.Generator, weights: Array | None = None) -> tuple[Array, Array]:
     """Up to ``count`` pairs of points with the same label and as many with different ones, each pair once.
+
+    Parameters
+    ----------
+    labels : array of shape (n,)
+    count : int
+    rng : Generator
+    weights : array of shape (n,), optional
+        Positive numbers: among those that were not drawn yet, a pair is drawn with a probability proportional to the product of
+        the weights of its points. Takes a random number for each of the n (n - 1) / 2 pairs.
 
     Returns
     -------
     similar, dissimilar : arrays of shape (pairs, 2)
         Indices of points.
     """
+    if weights is not None and np.ptp(weights) > 0:
+        return _sample_weighted_pairs(labels, count, rng, weights)
     order = np.argsort(labels, kind="stable")
     sizes = np.unique(labels, return_counts=True)[1]
     starts = np.cumsum(sizes) - sizes
@@ -296,6 +309,30 @@ def _draw(sizes: Array, count: int, rng: np.random.Generator) -> tuple[Array, Ar
     drawn = rng.choice(int(ends[-1]), min(count, int(ends[-1])), replace=False)
     groups = np.searchsorted(ends, drawn, side="right")
     return groups, drawn - (ends - sizes)[groups]
+
+
+def _sample_weighted_pairs(labels: Array, count: int, rng: np.random.Generator, weights: Array) -> tuple[Array, Array]:
+    """The pairs with the smallest E / (w_i w_j), for exponential random numbers E (Efraimidis & Spirakis 2006).
+
+    The smallest of these belongs to a pair with a probability proportional to w_i w_j; the next does so among the others.
+    """
+    n, logarithms = len(labels), np.log(weights)
+    kinds = (True, False)
+    best = {alike: (np.empty((0, 2), dtype=int), np.empty(0)) for alike in kinds}
+    for block in gen_batches(n, max(1, DRAWN // n)):
+        rows, others = np.nonzero(np.arange(block.start, block.stop)[:, None] > np.arange(n))
+        rows += block.start
+        keys = np.log(rng.standard_exponential(len(rows))) - logarithms[rows] - logarithms[others]
+        same = labels[rows] == labels[others]
+        for alike in kinds:
+            found, smallest = best[alike]
+            last = smallest[-1] if len(smallest) == count else np.inf
+            new = np.flatnonzero((same == alike) & (keys <= last))
+            values = np.concatenate([smallest, keys[new]])
+            pairs = np.concatenate([found, np.stack([rows[new], others[new]], axis=1)])
+            first = np.argsort(values, kind="stable")[:count]
+            best[alike] = pairs[first], values[first]
+    return best[True][0], best[False][0]
 
 
 def distance_percentiles(X: Array, percentiles: tuple[float, float], rng: np.random.Generator) -> Array:

@@ -35,6 +35,7 @@ from outmetric.foundation import (
     announce,
     check_integer,
     check_number,
+    check_sample_weight,
     generator,
     n_points,
     one_blas_thread,
@@ -61,6 +62,27 @@ class Embedded:
     def threads(self) -> AbstractContextManager[None]:
         """Where to learn: with one BLAS thread, if the points are few."""
         return one_blas_thread() if self.points.size < SMALL else nullcontext()
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledPoints:
+    """The training points that count, with their class indices.
+
+    Attributes
+    ----------
+    embedded : Embedded
+    labels : array of shape (n,)
+    rows : array of shape (n,)
+        Their row numbers in X, of ``n_rows`` rows; those of weight 0 are left out.
+    weights : array of shape (n,), or None
+        Positive; None if all are 1.
+    """
+
+    embedded: Embedded
+    labels: Array
+    rows: Array
+    n_rows: int
+    weights: Array | None
 
 
 @storable(check=lambda found, size: check_preprocessor(found.preprocessor))
@@ -91,8 +113,8 @@ class Baseline(MetricTransformer):
         """X checked, and copied."""
 
     @abstractmethod
-    def _embed(self, points: Any, y: Any = None) -> Embedded:
-        """The training points where the baseline learns; ``y`` for kernels that learn from labels."""
+    def _embed(self, points: Any, y: Any = None, rows: Array | None = None) -> Embedded:
+        """The training points where the baseline learns, or some ``rows`` of them; ``y`` for kernels that learn from labels."""
 
 
 def check_limits(estimator: Baseline) -> None:
@@ -125,18 +147,24 @@ def _is_numbered_kernel(estimator: Baseline) -> bool:
     return given is not None and not callable(given) and bool(get_tags(estimator).input_tags.pairwise)
 
 
-def embed_with_classes(estimator: Baseline, X: Any, y: Any) -> tuple[Embedded, Array]:
-    """The same, and the class index of each point; fitted ``classes_``."""
+def embed_with_classes(estimator: Baseline, X: Any, y: Any, sample_weight: Any = None) -> LabelledPoints:
+    """The points of X that count, and the class index of each; fitted ``classes_``."""
     _forget(estimator)
     sample = estimator._training_points(estimator._formed(X, 1))
-    labels, holds_labels = check_supervision(estimator, y, n_points(sample))
-    estimator.n_samples_fit_ = n_points(sample)
+    n = n_points(sample)
+    labels, holds_labels = check_supervision(estimator, y, n)
+    weights = check_sample_weight(sample_weight, n)
+    rows = np.arange(n) if weights is None else np.flatnonzero(weights)
+    estimator.n_samples_fit_ = len(rows)
     if not holds_labels:
         raise ValueError(f"Unknown label type: {type(estimator).__name__} needs class labels, and y holds real targets.")
-    estimator.classes_, codes = np.unique(labels, return_inverse=True)
+    estimator.classes_, codes = np.unique(labels[rows], return_inverse=True)
     if len(estimator.classes_) < 2:
-        raise ValueError(f"y holds one class only, {estimator.classes_[0]}; at least two classes are needed.")
-    return estimator._embed(sample, labels), np.asarray(codes)
+        where = "y holds" if len(rows) == n else "among rows of positive sample_weight y holds"
+        raise ValueError(f"{where} one class only, {estimator.classes_[0]}; at least two classes are needed.")
+    embedded = estimator._embed(sample, labels[rows], None if len(rows) == n else rows)
+    own = None if weights is None or (weights[rows] == 1).all() else weights[rows]
+    return LabelledPoints(embedded, np.asarray(codes), rows, n, own)
 
 
 def store(estimator: Baseline, metric: Metric, history: tuple[Any, ...], status: Status) -> None:
@@ -172,8 +200,8 @@ class LinearSpace(Baseline):
             raise ValueError(f"squared distances are not representable (points are up to {largest:.3g} apart); rescale the data.")
         return points
 
-    def _embed(self, points: Any, y: Any = None) -> Embedded:
-        return Embedded(points, LinearMetric)
+    def _embed(self, points: Any, y: Any = None, rows: Array | None = None) -> Embedded:
+        return Embedded(points if rows is None else points[rows], LinearMetric)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -200,14 +228,21 @@ class KernelSpace(KernelTransformer, Baseline):
         points = check_training(self, X, kernel.takes)
         return own_copy(points, data_kind(self))
 
-    def _embed(self, points: Any, y: Any = None) -> Embedded:
-        kernel = declared_kernel(self).resolve(points, generator(self.random_state), y)
+    def _embed(self, points: Any, y: Any = None, rows: Array | None = None) -> Embedded:
+        is_matrix = data_kind(self) == "kernel values"
+        some = points if rows is None else points[np.ix_(rows, rows) if is_matrix else rows]
+        kernel = declared_kernel(self).resolve(some, generator(self.random_state), y)
         (scalar,) = kernel.scalars
-        components = kernel_components(scalar, points, self.n_components, self._negligible)
+        components = kernel_components(scalar, some, self.n_components, self._negligible)
         self.bandwidth_ = bandwidth_of(kernel)
-        kept = kept_points(points, data_kind(self))
+        coefficients, kept = components.coefficients, kept_points(some, data_kind(self))
+        if rows is not None and is_matrix:
+            # Columns of other matrices will belong to all points.
+            coefficients = np.zeros((n_points(points), coefficients.shape[1]))
+            coefficients[rows] = components.coefficients
+            kept = kept_points(points, "kernel values")
 
         def measure(factor: Array) -> Metric:
-            return OutputMetric(Separable(scalar), kept, components.coefficients, factor, components.offset)
+            return OutputMetric(Separable(scalar), kept, coefficients, factor, components.offset)
 
         return Embedded(components.coordinates, measure)

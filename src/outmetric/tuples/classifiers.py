@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from outmetric.estimators import Fact, MetricTransformer, coordinates_of_tuples, data, number
 from outmetric.foundation import Array, storable
-from outmetric.tuples.thresholds import best_threshold, calibration_of
+from outmetric.verification import PUBLISHED, best_threshold, check_strategy
 
 
 class TupleClassifier(ClassifierMixin, MetricTransformer):
@@ -87,10 +87,16 @@ class PairsClassifier(TupleClassifier):
         -------
         self
         """
-        calibration = calibration_of(calibration_params)
+        calibration = _checked({} if calibration_params is None else calibration_params)
+        self.fit_pairs(pairs, y)
+        self.threshold_ = best_threshold(self.pair_distance(pairs), np.asarray(y) > 0, **calibration)
+        return self
+
+    def fit_pairs(self, pairs: Any, y: Any, X: Any = None) -> Self:
+        """Learn the metric alone, as the baseline's `fit_pairs`: there is no threshold then, until one is set or calibrated."""
         self.__dict__.pop("threshold_", None)
-        self._baseline.fit_pairs(pairs, y)
-        self.threshold_ = best_threshold(self.pair_distance(pairs), np.asarray(y) > 0, calibration)
+        learner: Any = super()
+        learner.fit_pairs(pairs, y, X)
         return self
 
     def decision_function(self, pairs: Any) -> Array:
@@ -130,25 +136,35 @@ class PairsClassifier(TupleClassifier):
             while at least ``min_rate`` of the dissimilar ones are; or the share of dissimilar ones, while at least ``min_rate`` of
             the similar ones are.
         min_rate : float
-            For "max_tpr" and "max_tnr", from 0 to 1.
+            For "max_tpr" and "max_tnr", from 0 to 1; with the others it is left out.
         beta : float
-            Weight of recall in the F score.
+            Weight of recall in the F score, not negative.
 
         Returns
         -------
         self
         """
         check_is_fitted(self)
-        calibration = calibration_of({"strategy": strategy, "min_rate": min_rate, "beta": beta})
+        calibration = _checked({"strategy": strategy, "min_rate": min_rate, "beta": beta})
         distances, similar = self.pair_distance(pairs_valid), _is_similar(y_valid)
         if similar.shape != distances.shape:
             raise ValueError(f"pairs must have one y each: {len(distances)} pairs came, and y of the shape {similar.shape}.")
-        self.threshold_ = best_threshold(distances, similar, calibration)
+        self.threshold_ = best_threshold(distances, similar, **calibration)
         return self
 
     def _outcome(self) -> list[Fact]:
         known = hasattr(self, "threshold_")
         return [*super()._outcome(), *([Fact("threshold", f"similar up to {number(self.threshold_)}")] if known else [])]
+
+
+def _checked(calibration: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters of `calibrate_threshold`."""
+    unknown = sorted(map(str, calibration.keys() - {"strategy", "min_rate", "beta"}))
+    if unknown:
+        raise ValueError(f"calibration_params has {', '.join(unknown)}, and may have strategy, min_rate and beta.")
+    found = {"strategy": "accuracy", **calibration}
+    check_strategy(**found, known=PUBLISHED)
+    return found
 
 
 def _is_similar(y: Any) -> Array:

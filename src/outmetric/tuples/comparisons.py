@@ -69,7 +69,7 @@ class _KernelComparisons(KernelLMNN):
 
 @storable("TripletsLMNN", asks=questions)
 @exportable_metric
-class TripletsLMNN(TripletsClassifier, _LinearComparisons):
+class TripletsLMNN(TripletsClassifier, _LinearComparisons):  # type: ignore[misc]  # tuples have no sample_weight
     """`outmetric.baselines.LMNN` learned from triplets (anchor, near, far): ``fit(triplets)``, as metric-learn's triplets learners.
 
     Parameters
@@ -102,7 +102,7 @@ class TripletsLMNN(TripletsClassifier, _LinearComparisons):
 
 @storable("TripletsKernelLMNN", asks=questions)
 @exportable_metric
-class TripletsKernelLMNN(TripletsClassifier, _KernelComparisons):
+class TripletsKernelLMNN(TripletsClassifier, _KernelComparisons):  # type: ignore[misc]  # tuples have no sample_weight
     """`outmetric.baselines.KernelLMNN` learned from triplets of whatever its kernel takes: ``fit(triplets)``.
 
     Parameters
@@ -121,7 +121,7 @@ class TripletsKernelLMNN(TripletsClassifier, _KernelComparisons):
 
 @storable("QuadrupletsLMNN", asks=questions)
 @exportable_metric
-class QuadrupletsLMNN(QuadrupletsClassifier, _LinearComparisons):
+class QuadrupletsLMNN(QuadrupletsClassifier, _LinearComparisons):  # type: ignore[misc]  # tuples have no sample_weight
     """`outmetric.baselines.LMNN` learned from quadruplets: ``fit(quadruplets)``, as metric-learn's LSML, by another loss.
 
     The first two points of each are to be nearer than its last two.
@@ -148,7 +148,7 @@ class QuadrupletsLMNN(QuadrupletsClassifier, _LinearComparisons):
 
 @storable("QuadrupletsKernelLMNN", asks=questions)
 @exportable_metric
-class QuadrupletsKernelLMNN(QuadrupletsClassifier, _KernelComparisons):
+class QuadrupletsKernelLMNN(QuadrupletsClassifier, _KernelComparisons):  # type: ignore[misc]  # tuples have no sample_weight
     """`outmetric.baselines.KernelLMNN` learned from quadruplets of whatever its kernel takes: ``fit(quadruplets)``.
 
     Parameters

@@ -3,11 +3,14 @@
 A pair is accepted as the same if its distance d is at most the threshold t. With n_s pairs that are the same and n_d that are not,
 
     true accepts  T(t) = #{same pairs, d <= t} / n_s        false accepts  F(t) = #{different pairs, d <= t} / n_d.
+
+Only as many thresholds differ in what they accept as there are distances, and one that accepts nothing. All are tried.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -16,7 +19,11 @@ import numpy as np
 
 from outmetric.foundation import Array, check_number, described
 
-STRATEGIES = ("accuracy", "f_beta", "max_tpr", "max_tnr", "far")
+# Those of metric-learn, and all.
+PUBLISHED = ("accuracy", "f_beta", "max_tpr", "max_tnr")
+STRATEGIES = (*PUBLISHED, "far")
+# A threshold at the largest distance is so much larger, relatively, so that round-off does not decide.
+SLACK = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,27 +83,53 @@ class OperatingPoints:
         return np.asarray(self.true_accepts[np.searchsorted(self.false_accepts, far, side="right") - 1])
 
     def threshold(self, strategy: str, *, min_rate: float | None = None, beta: float = 1.0, far: float | None = None) -> float:
-        """The threshold that a strategy of `PairVerifier.calibrate` asks for; of several that are as good the smallest.
+        """The threshold that a strategy of `PairVerifier.calibrate` asks for, midway between the two distances that it separates.
 
-        But with "far" the largest: the rate that was asked for is to be reached, not to be kept below.
+        Of several that are as good it is the smallest; but with "max_tnr" that with the most true positives, and with "far" the
+        largest: the rate that was asked for is to be reached, not to be kept below.
         """
         check_strategy(strategy, min_rate=min_rate, beta=beta, far=far)
-        hits, rejected = self.accepted_same, self.n_different - self.accepted_different
-        least = 0.0 if min_rate is None else min_rate
+        if strategy not in ("accuracy", "f_beta"):
+            self.check_both_kinds()
         if strategy == "far":
             assert far is not None
             self.warn_if_few(far)
-            return float(self.thresholds[np.searchsorted(self.false_accepts, far, side="right") - 1])
+            return self._midway(int(np.searchsorted(self.false_accepts, far, side="right")) - 1)
+        value = self._value(strategy, min_rate, beta)
+        # Some values of f_beta that are equal differ by rounding.
+        best = np.flatnonzero(value >= value.max() * (1 - 1e-12))
+        # With as many true negatives, the larger threshold has more true positives.
+        return self._midway(int(best[-1] if strategy == "max_tnr" else best[0]))
+
+    def _value(self, strategy: str, min_rate: float | None, beta: float) -> Array:
+        """What is to be as large as possible, at each threshold; -1 where the other rate is too low."""
+        hits, rejected = self.accepted_same, self.n_different - self.accepted_different
         if strategy == "accuracy":
-            value = hits + rejected
-        elif strategy == "f_beta":
-            value = (1 + beta**2) * hits / (beta**2 * self.n_same + hits + self.accepted_different)
-        elif strategy == "max_tpr":
-            value = np.where(rejected / self.n_different >= least, hits, -1.0)
-        else:
-            value = np.where(hits / self.n_same >= least, rejected, -1.0)
-        # Some values of f_beta that are equal differ by rounding, and the first of the best is asked for.
-        return float(self.thresholds[np.argmax(value >= value.max() * (1 - 1e-12))])
+            return np.asarray(hits + rejected)
+        if strategy == "f_beta":
+            # (1 + b^2) tp / ((1 + b^2) tp + b^2 fn + fp), and 0 where that is 0 / 0.
+            whole = beta**2 * self.n_same + hits + self.accepted_different
+            return np.asarray((1 + beta**2) * hits / np.where(whole > 0, whole, 1))
+        assert min_rate is not None
+        if strategy == "max_tpr":
+            return np.where(rejected / self.n_different >= min_rate, hits, -1.0)
+        return np.where(self.true_accepts >= min_rate, rejected, -1.0)
+
+    def _midway(self, place: int) -> float:
+        """A threshold that accepts the same pairs as that of this number, and about which round-off does not decide."""
+        this = float(self.thresholds[place])
+        if place == 0:
+            return min(-1.0, this)  # no distance of a metric is negative
+        if place == len(self.thresholds) - 1:
+            return this + SLACK * abs(this)
+        following = float(self.thresholds[place + 1])
+        middle = this + (following - this) / 2
+        return middle if middle < following else this  # neighbouring numbers have none between them
+
+    def check_both_kinds(self) -> None:
+        """Raise ValueError unless some pairs are the same and some are not."""
+        if not (self.n_same > 0 and self.n_different > 0):
+            raise ValueError(f"rates need pairs of both kinds; {self.n_same:g} are the same and {self.n_different:g} different.")
 
     def place_of(self, threshold: float) -> int:
         """The number of the last of these thresholds that is not larger than this one, and so accepts the same pairs."""
@@ -135,23 +168,62 @@ def operating_points(distances: Any, same: Any, weights: Any = None) -> Operatin
     >>> points.thresholds[points.true_accepts >= 0.5][0], round(points.auc, 3)
     (np.float64(0.2), 0.667)
     """
+    points = _counted(distances, same, weights)
+    points.check_both_kinds()
+    return points
+
+
+def best_threshold(
+    distances: Any,
+    same: Any,
+    strategy: str = "accuracy",
+    *,
+    min_rate: float | None = None,
+    beta: float = 1.0,
+    far: float | None = None,
+) -> float:
+    """The threshold that a strategy of `PairVerifier.calibrate` asks for; for "accuracy" and "f_beta" pairs may be of one kind.
+
+    Parameters
+    ----------
+    distances : array of shape (n_pairs,)
+    same : bool array of shape (n_pairs,)
+        Which pairs are the same.
+    strategy, min_rate, beta, far
+        As for `PairVerifier.calibrate`.
+
+    Returns
+    -------
+    float
+        Midway between the two distances that it separates; negative if no pair is to be accepted.
+
+    Examples
+    --------
+    >>> from outmetric.verification import best_threshold
+    >>> best_threshold([0.1, 0.2, 0.4, 0.5], [True, True, False, True], "max_tnr", min_rate=0.6)
+    0.30000000000000004
+    """
+    return _counted(distances, same).threshold(strategy, min_rate=min_rate, beta=beta, far=far)
+
+
+def _counted(distances: Any, same: Any, weights: Any = None) -> OperatingPoints:
     distances, same = np.asarray(distances, dtype=np.float64), np.asarray(same, dtype=bool)
     weights = np.ones(len(distances)) if weights is None else np.asarray(weights, dtype=np.float64)
     order = np.argsort(distances, kind="stable")
     distances, same, weights = distances[order], same[order], weights[order]
     last = np.flatnonzero(np.append(np.diff(distances) > 0, True))  # pairs of equal distance are accepted together
     true, false = (np.append(0.0, np.cumsum(np.where(kind, weights, 0.0))[last]) for kind in (same, ~same))
-    if not (true[-1] > 0 and false[-1] > 0):
-        raise ValueError(f"rates need pairs of both kinds; {true[-1]:g} are the same and {false[-1]:g} different.")
     thresholds = np.append(np.nextafter(distances[0], -np.inf), distances[last])
     return OperatingPoints(thresholds, true, false)
 
 
-def check_strategy(strategy: Any, *, min_rate: Any = None, beta: Any = 1.0, far: Any = None) -> None:
-    """Raise ValueError unless there is such a strategy, with what it needs and nothing that it does not use."""
-    if strategy not in STRATEGIES:
-        raise ValueError(f"strategy must be one of {', '.join(map(repr, STRATEGIES))}, not {described(strategy)}.")
-    check_number("beta", beta, positive=True)
+def check_strategy(
+    strategy: Any, *, min_rate: Any = None, beta: Any = 1.0, far: Any = None, known: Sequence[str] = STRATEGIES
+) -> None:
+    """Raise ValueError unless the strategy is one of those ``known``, with what it needs and nothing that it does not use."""
+    if strategy not in known:
+        raise ValueError(f"strategy must be one of {', '.join(map(repr, known))}, not {described(strategy)}.")
+    check_number("beta", beta)
     needs_min_rate = strategy in ("max_tpr", "max_tnr")
     if needs_min_rate != (min_rate is not None):
         other = "true negatives" if strategy == "max_tpr" else "true positives"

@@ -99,7 +99,7 @@ class PairVerifier(ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     threshold_ : float
-        The largest distance of pairs that are the same.
+        The distance up to which pairs are the same.
     probability_ : object whose ``of(distances)`` is P(same)
     classes_ : array [-1, 1]
         Different, same; as in metric-learn.
@@ -149,8 +149,9 @@ class PairVerifier(ClassifierMixin, BaseEstimator):
         strategy : "accuracy", "f_beta", "max_tpr", "max_tnr" or "far"
             What is best on these pairs: the share of right answers; F_beta; the most true positives (same pairs that are accepted)
             among thresholds with at least ``min_rate`` of true negatives (different pairs that are rejected); the most true
-            negatives with at least ``min_rate`` of true positives. These are metric-learn's, and of several best thresholds the
-            smallest is taken. "far": the largest threshold with a rate of false accepts of at most ``far``.
+            negatives with at least ``min_rate`` of true positives. These are metric-learn's. Of several best thresholds it is the
+            smallest, but for "max_tnr" that with the most true positives. "far": the largest threshold with a rate of false accepts
+            of at most ``far``.
         min_rate : float, from 0 to 1
         beta : float
             How much more recall weighs than precision in F_beta.
@@ -169,7 +170,8 @@ class PairVerifier(ClassifierMixin, BaseEstimator):
 
         Notes
         -----
-        Thresholds are distances that occur, or one that is just smaller than all of them and accepts none.
+        A threshold lies midway between the two distances that it separates, so that round-off does not decide; one that accepts
+        no pair is negative.
         """
         check_strategy(strategy, min_rate=min_rate, beta=beta, far=far)
         if self.calibration not in CALIBRATIONS:
