@@ -155,8 +155,8 @@ class OutputMetric(Metric):
         n, m = self.coefficients.shape
         if (n_points(self.points), self.offset.shape, self.metric_factor.shape[1:]) != (n, (m,), (m,)):
             raise ValueError(
-                f"a map with coefficients of shape {(n, m)} needs {n} points, an offset of shape {(m,)} and a metric factor with {m} "
-                f"columns; it has {n_points(self.points)}, {self.offset.shape} and {self.metric_factor.shape[1:]}."
+                f"a map with coefficients of shape {(n, m)} needs {n} points, an offset of shape {(m,)} and a metric factor with "
+                f"{m} columns; it has {n_points(self.points)}, {self.offset.shape} and {self.metric_factor.shape[1:]}."
             )
 
     @property

@@ -125,7 +125,8 @@ def similarity_laplacian(features: Features, X: Any, similarity: Any, rows: int 
     degrees = np.asarray(similarity.sum(axis=1)).ravel()
     parts = list(gen_batches(n, rows))
     sparse = scipy.sparse.issparse(similarity)
-    held, order = None, np.arange(n)
+    held: Array | None = None
+    order: Array = np.arange(n)
     if not sparse:
         held = np.concatenate([features.features(X[part]) for part in parts])
     elif n > MANY_ROWS and 4 * n * features.rank <= HELD_BYTES:
