@@ -42,10 +42,10 @@ def work(clock, monkeypatch):
             clock.time += factor * 0.01 * len(features) * (features[0].shape[1] / 200) ** 2
             return score(features, *others)
 
-        def slow_fit(self, X, y):
+        def slow_fit(self, X, y, sample_weight=None):
             size = min(self.n_landmarks or len(X), len(X))
             clock.time += factor * (0.01 * (size / 200) ** 2 + 1e-9 * len(X) * size**2)
-            return fit(self, X, y)
+            return fit(self, X, y, sample_weight)
 
         monkeypatch.setattr(screening, "out_of_fold", slow_score)
         monkeypatch.setattr(LearnedKernelMetric, "fit", slow_fit)

@@ -137,7 +137,8 @@ def root(G):
 
 
 def median_distance(data):
-    """Over pairs that do not coincide."""
+    """Over pairs of distinct points."""
+    data = data[np.sort(np.unique(data.round(9), axis=0, return_index=True)[1])]
     distances = np.linalg.norm(data[:, None] - data[None], axis=2)[np.triu_indices(len(data), 1)]
     return np.median(distances[distances > 1e-9])
 

@@ -390,14 +390,13 @@ def test_conjugate_gradients_reach_the_optimum_of_the_spectral_solver(model, set
     assert held.objective_ == pytest.approx(plain.objective_, rel=1e-6)
     np.testing.assert_allclose(held.transform(X), plain.transform(X), atol=2e-3)
     assert sum(record.solver_iterations for record in held.history_) < 100
-    monkeypatch.setattr("outmetric.estimators.fitting.fits_in_memory", lambda n_bytes: n_bytes <= 1e6)
+    monkeypatch.setattr("outmetric.solvers.choice.fits_in_memory", lambda n_bytes: n_bytes <= 1e6)
     lazy = model(bandwidth=5.0, solver="cg", tol=1e-6, **settings).fit(X, y)
     np.testing.assert_allclose(lazy.transform(X), held.transform(X), atol=1e-6)
 
 
 def test_many_samples_are_solved_by_conjugate_gradients(monkeypatch):
     X, y = make_waveform(1100, random_state=0)
-    monkeypatch.setattr("outmetric.estimators.fitting.SPECTRAL_SAMPLES", 1000)
     monkeypatch.setattr("outmetric.solvers.choice.SPECTRAL_SAMPLES", 1000)
     fitted = LearnedKernelMetric(tol=1e-6).fit(X, y)
     assert fitted.solver_ == "cg"

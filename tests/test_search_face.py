@@ -381,8 +381,8 @@ def test_steps_get_their_arguments(estimator):
     expected = StandardScaler().fit(X, sample_weight=weights)
     np.testing.assert_allclose(ours.best_estimator_[0].mean_, expected.mean_)
     assert not np.allclose(expected.mean_, X.mean(axis=0), atol=0.1)
-    for given, one in (("metric__sample_weight", pipeline), ("sample_weight", LearnedKernelMetric())):
-        with pytest.raises(TypeError, match=f"takes X and y only, not '{given}'"):
+    for given, one in (("metric__wishes", pipeline), ("wishes", LearnedKernelMetric())):
+        with pytest.raises(TypeError, match=f"takes X, y and sample_weight, not '{given}'"):
             search({}, one).fit(X, Y, **{given: weights})
 
 
@@ -396,7 +396,7 @@ def test_arguments_of_fits_and_scorers_are_routed(routing):
     weights, grid, _ = weighted(None)
     scorer, unweighted = (make_scorer(accuracy_score).set_score_request(sample_weight=asked) for asked in (True, False))
     scale = StandardScaler().set_fit_request(sample_weight=True)
-    pipeline = Pipeline([("scale", scale), ("metric", LearnedKernelMetric())])
+    pipeline = Pipeline([("scale", scale), ("metric", LearnedKernelMetric().set_fit_request(sample_weight=False))])
     for scoring in (scorer, {"weighted": scorer, "plain": unweighted}):
         settings = {"scoring": scoring, "refit": "weighted" if isinstance(scoring, dict) else True}
         ours, theirs = (one(grid, pipeline, **settings).fit(X, Y, sample_weight=weights) for one in (search, peer))
@@ -411,7 +411,7 @@ def test_arguments_of_scorers_are_routed_with_landmarks(routing):
     plain, asked = (make_scorer(accuracy_score).set_score_request(sample_weight=asked) for asked in (False, True))
     only = make_scorer(lambda y, guess, rows=None: np.mean((y == guess)[rows > 0])).set_score_request(rows=True)
     scoring = {"plain": plain, "asked": asked, "only": only}
-    metric = LearnedKernelMetric(n_landmarks=30, random_state=0)
+    metric = LearnedKernelMetric(n_landmarks=30, random_state=0).set_fit_request(sample_weight=False)
     scale = StandardScaler().set_fit_request(sample_weight=False)
     for estimator in (metric, make_pipeline(scale, metric)):
         ours = search({}, estimator, scoring=scoring, refit="plain").fit(X, Y, sample_weight=weights, rows=weights)

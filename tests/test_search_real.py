@@ -187,8 +187,9 @@ def test_arguments_of_scorers():
     weights = np.random.default_rng(1).uniform(size=len(X))
     with sklearn.config_context(enable_metadata_routing=True):
         scorer = make_scorer(r2_score).set_score_request(sample_weight=True)
-        ours = search(scoring=scorer).fit(X, ONE, sample_weight=weights)
-        assert_equal_scores(ours, peer(scoring=scorer).fit(X, ONE, sample_weight=weights))
+        metric = LearnedKernelMetric().set_fit_request(sample_weight=False)
+        ours = search(estimator=metric, scoring=scorer).fit(X, ONE, sample_weight=weights)
+        assert_equal_scores(ours, peer(estimator=metric, scoring=scorer).fit(X, ONE, sample_weight=weights))
 
 
 def test_what_scores_mean_by_default():

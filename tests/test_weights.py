@@ -341,14 +341,28 @@ def test_a_search_leaves_rows_out():
     """Also groups, weights of other steps, and rows of a kernel matrix."""
     weights = np.where(np.arange(N) % 4 == 0, 0, 1.0 + np.arange(N) % 3)
     rows = np.flatnonzero(weights)
-    grid, cv = {"regression_weight": [0.1, 10.0]}, KFold(3)
-    whole = MetricSearchCV(LearnedKernelMetric(), grid, cv=cv).fit(X, Y, sample_weight=weights)
-    part = MetricSearchCV(LearnedKernelMetric(), grid, cv=cv).fit(X[rows], Y[rows], sample_weight=weights[rows])
-    assert whole.n_samples_fit_ == len(rows)
-    assert_array_equal(whole.cv_results_["mean_test_score"], part.cv_results_["mean_test_score"])
+    grid = {"regression_weight": [0.1, 10.0]}
+    folds = [(np.arange(N)[np.arange(N) % 3 != fold], np.arange(N)[np.arange(N) % 3 == fold]) for fold in range(3)]
+    places = np.cumsum(weights > 0) - 1
+    fewer = [tuple(places[part[weights[part] > 0]] for part in fold) for fold in folds]
     K = rbf_kernel(X)
-    precomputed = MetricSearchCV(LearnedKernelMetric(kernel="precomputed"), grid, cv=cv).fit(K, Y, sample_weight=weights)
-    assert precomputed.n_features_in_ == len(rows)
+    for metric, data, new in (
+        (LearnedKernelMetric(), (X, X[rows]), (NEW, NEW)),
+        (LearnedKernelMetric(landmarks=X[:20]), (X, X[rows]), (NEW, NEW)),
+        (
+            LearnedKernelMetric(kernel="precomputed"),
+            (K, K[np.ix_(rows, rows)]),
+            (rbf_kernel(NEW, X), rbf_kernel(NEW, X[rows])),
+        ),
+    ):
+        whole = MetricSearchCV(metric, grid, cv=folds).fit(data[0], Y, sample_weight=weights)
+        part = MetricSearchCV(metric, grid, cv=fewer).fit(data[1], Y[rows], sample_weight=weights[rows])
+        assert whole.n_samples_fit_ == len(rows)
+        assert_allclose(whole.cv_results_["mean_test_score"], part.cv_results_["mean_test_score"], atol=1e-9)
+        assert_array_equal(whole.predict(new[0]), part.predict(new[1]))
+    alone = MetricSearchCV(LearnedKernelMetric(), grid, cv=2).fit(X, Y, sample_weight=(Y < 2).astype(float))
+    assert alone.classes_.tolist() == [0, 1]
+    cv = 2
     with pytest.raises(TypeError, match="takes X, y and sample_weight, not 'wishes'"):
         MetricSearchCV(LearnedKernelMetric(), grid, cv=cv).fit(X, Y, wishes=weights)
 

@@ -95,10 +95,11 @@ def weights_among(estimator: Any, params: Mapping[str, Any]) -> tuple[Any, dict[
     """The metric's weights of rows among the arguments of a fit, and those for the steps before it."""
     name = weight_parameter(estimator)
     weights = params.get(name)
+    routed = get_config()["enable_metadata_routing"]  # whoever requests it gets it
+    asked = not routed or bool(metric_of(estimator).get_metadata_routing().consumes("fit", [name]))
     if not isinstance(estimator, Pipeline):
-        return weights, {}
-    if name == "sample_weight":  # routed: whoever requests it gets it
-        asked = bool(metric_of(estimator).get_metadata_routing().consumes("fit", [name]))
+        return weights if asked else None, {}
+    if routed:
         before = Pipeline(estimator.steps[:-1] or [("none", "passthrough")]).get_metadata_routing()
         return weights if asked else None, {key: params[key] for key in before.consumes("fit_transform", list(params))}
     return weights, {key: value for key, value in params.items() if key != name}

@@ -244,7 +244,7 @@ class MetricSearchCV(CallbackSupportMixin, BestCandidateMixin, MetaEstimatorMixi
         if not splits:
             raise ValueError(f"cv={self.cv!r} gives no splits, so nothing can be scored; an iterator can be used only once.")
         request = Request(routed.estimator.fit, self.return_train_score, self.error_score, given.unlabelled)
-        plan = partial(Scoring.plan, self.estimator, candidates, splits, self.n_neighbors, len(known))
+        plan = partial(Scoring.plan, self.estimator, candidates, splits, self.n_neighbors, len(given.truth))
         scoring = plan(metric=metric, request=request, **kind)
         score_params = routed.scorer.score
         score = score_function(asked, getattr(self, "classes_", None), raises=request.raises, routed=bool(score_params))
@@ -287,7 +287,9 @@ class MetricSearchCV(CallbackSupportMixin, BestCandidateMixin, MetaEstimatorMixi
     def _vote(self, y: Array, neighbours: Array, score: ScoreFunction, params: Mapping[str, Any]) -> ScoredVote:
         if self.learned_real_targets:
             return AverageVote(neighbours, y, score, params)
-        return ClassVote(neighbours, np.searchsorted(self.classes_, y), self.classes_, score, params)
+        # Rows that do not count may have other labels.
+        labels = np.searchsorted(self.classes_, y).clip(max=len(self.classes_) - 1)
+        return ClassVote(neighbours, labels, self.classes_, score, params)
 
     def _routed(self, groups: Any, params: Mapping[str, Any]) -> Any:
         """Who gets what of the arguments of `fit`."""
@@ -363,7 +365,7 @@ class MetricSearchCV(CallbackSupportMixin, BestCandidateMixin, MetaEstimatorMixi
             for name in ("n_features_in_", "feature_names_in_"):
                 if hasattr(self.best_estimator_, name):
                     setattr(self, name, getattr(self.best_estimator_, name))
-            X = given.X if given.missing is None else _safe_indexing(given.X, given.rows)
+            X = given.X if len(given.known) == len(given.truth) else _safe_indexing(given.X, given.rows)
             self.voters_ = self._make_voters(X, given.known)
 
     def _make_voters(self, X: Any, y: Array) -> KNeighborsClassifier | KNeighborsRegressor:

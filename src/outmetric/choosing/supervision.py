@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.validation import _check_method_params
 
-from outmetric.choosing.candidates import metric_of, weight_parameter
+from outmetric.choosing.candidates import metric_of, weight_parameter, weights_among
 from outmetric.estimators import check_supervision, gaps, without_gaps
 from outmetric.foundation import Array, check_sample_weight, n_points
 
@@ -31,6 +31,8 @@ class Supervision:
         Whether they are classes.
     missing : array of bool or None
         Which rows have none.
+    absent : array of bool
+        Which rows have the weight 0, and so enter nothing.
     groups : array or None
     params : dict
         Further arguments of the fits, weights of rows among them.
@@ -41,6 +43,7 @@ class Supervision:
     truth: Array
     labelled: bool
     missing: Array | None
+    absent: Array
     groups: Any
     params: Mapping[str, Any]
 
@@ -48,7 +51,7 @@ class Supervision:
     def of(
         cls, search: Any, candidates: Iterable[Mapping[str, Any]], X: Any, y: Any, groups: Any, weights: Any, params: Any
     ) -> Supervision:
-        """From what users give to `fit`; rows with weight 0 are left out."""
+        """From what users give to `fit`."""
         X, y, groups = indexable(X, y, groups)
         n = n_points(X)
         missing = None
@@ -67,28 +70,20 @@ class Supervision:
         checked = check_sample_weight(weights, n)
         if checked is not None:
             params = {**params, weight_parameter(search.estimator): checked}
-        given = cls(X, y, truth, labelled, missing, groups, params)
-        if checked is None or (checked > 0).all():
-            return given
-        return given.taking(np.flatnonzero(checked), pairwise=search.__sklearn_tags__().input_tags.pairwise)
-
-    def taking(self, rows: Array, *, pairwise: bool) -> Supervision:
-        """Some of the rows."""
-        X = np.asarray(self.X)[np.ix_(rows, rows)] if pairwise else _safe_indexing(self.X, rows)
-        missing = None if self.missing is None else self.missing[rows]
-        groups = None if self.groups is None else _safe_indexing(self.groups, rows)
-        params = _check_method_params(self.X, self.params, rows)
-        return Supervision(X, self.y[rows], self.truth[rows], self.labelled, missing, groups, params)
+        # Routed weights may be for the scorers alone.
+        counted = checked is not None and weights_among(search.estimator, params)[0] is not None
+        absent = checked == 0 if counted and checked is not None else np.zeros(n, dtype=bool)
+        return cls(X, y, truth, labelled, missing, absent, groups, params)
 
     @property
     def rows(self) -> Array:
-        """Those with labels or targets."""
-        return np.arange(len(self.truth)) if self.missing is None else np.flatnonzero(~self.missing)
+        """Those with labels or targets that count."""
+        return np.flatnonzero(~self.absent if self.missing is None else ~(self.absent | self.missing))
 
     @property
     def unlabelled(self) -> Array | None:
-        """The others."""
-        return None if self.missing is None else np.flatnonzero(self.missing)
+        """Those without that count."""
+        return None if self.missing is None else np.flatnonzero(self.missing & ~self.absent)
 
     @property
     def known(self) -> Array:
@@ -96,13 +91,16 @@ class Supervision:
         return self.truth[self.rows]
 
     def splits(self, splitter: Any, params: Mapping[str, Any]) -> list[tuple[Array, Array]]:
-        """Row numbers of training and validation parts; all these rows have labels."""
-        rows = self.rows
+        """Row numbers of training and validation parts; all these rows have labels, and count."""
         if self.missing is None:
-            return [(rows[train], rows[test]) for train, test in splitter.split(self.X, self.truth, **params)]
-        own = _check_method_params(self.X, params, rows)
-        parts = splitter.split(_safe_indexing(self.X, rows), self.known, **own)
-        return [(rows[train], rows[test]) for train, test in parts]
+            rows, X = np.arange(len(self.truth)), self.X
+        else:
+            rows = np.flatnonzero(~self.missing)
+            X, params = _safe_indexing(self.X, rows), _check_method_params(self.X, params, rows)
+        parts = [(rows[train], rows[test]) for train, test in splitter.split(X, self.truth[rows], **params)]
+        if not self.absent.any():
+            return parts
+        return [(train[~self.absent[train]], test[~self.absent[test]]) for train, test in parts]
 
     def told_apart(self, splits: list[tuple[Array, Array]]) -> Array:
         """What fits take: real targets as a column where those of a training part are all whole, and would seem to be classes."""
