@@ -146,6 +146,14 @@ def test_words_and_real_targets_may_be_missing(model):
         assert_allclose(found.transduction_[~KNOWN], found.map(X[~KNOWN]).reshape(real[~KNOWN].shape), atol=1e-9)
 
 
+def test_components_of_targets_are_no_targets():
+    partly = np.column_stack([X[:, 0], 3 * X[:, 1]])
+    partly[~KNOWN] = np.nan
+    model = LearnedKernelMetric(1, unlabeled="graph").fit(X, partly)
+    assert not hasattr(model, "transduction_")
+    assert model.transform(NEW).shape == (15, 1)
+
+
 def test_the_graph_helps_where_classes_are_clusters():
     data, y = load_digits(return_X_y=True)
     data, y = data[:800] / 16, y[:800]

@@ -169,6 +169,11 @@ def test_kernels_of_several_outputs_and_words():
     assert off(weighted, spectrum.fit(words[ROWS], Y[ROWS]).transform(words[:9])) < 1e-8
 
 
+def test_a_forest_does_not_know_weights_and_it_is_told():
+    with pytest.warns(UserWarning, match="weights enter the map alone"):
+        LearnedKernelMetric(kernel="forest", random_state=0).fit(X, Y, sample_weight=TIMES)
+
+
 def test_many_rows_with_a_preconditioner():
     rng = np.random.default_rng(2)
     data = rng.normal(size=(1200, 3))

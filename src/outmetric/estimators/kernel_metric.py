@@ -161,6 +161,8 @@ class KernelMetric(KernelTransformer, ABC):
             values = self.classes_[cdist(outputs @ factor, self.prototypes_ @ factor).argmin(axis=1)]
         else:
             columns = known.shape[1] if known.ndim == 2 else 1
+            if outputs.shape[1] < columns:  # principal components of the targets, which are not these
+                return self
             values = (outputs * self._units())[:, :columns].reshape(-1, *known.shape[1:])
         self.transduction_ = np.empty((len(missing), *known.shape[1:]), dtype=np.result_type(known, values))
         self.transduction_[~missing], self.transduction_[missing] = known, values

@@ -130,7 +130,8 @@ class FixedKernelMetric(KernelMetric):
     n_unlabeled_ : int
         Rows without labels or targets, if there were such, which ``n_samples_fit_`` does not count.
     transduction_ : array
-        Then: y of all rows, where it was missing the class whose prototype is nearest, or the target that the map gives.
+        Then: y of all rows, where it was missing the class whose prototype is nearest, or the target that the map gives (unless
+        ``n_components`` reduced the targets).
     metric_ : OutputMetric
         The fitted model without the estimator.
 
@@ -323,7 +324,8 @@ class LearnedKernelMetric(KernelMetric):
     n_unlabeled_ : int
         Rows without labels or targets, if there were such, which ``n_samples_fit_`` does not count.
     transduction_ : array
-        Then: y of all rows, where it was missing the class whose prototype is nearest, or the target that the map gives.
+        Then: y of all rows, where it was missing the class whose prototype is nearest, or the target that the map gives (unless
+        ``n_components`` reduced the targets).
     metric_ : OutputMetric
         The fitted model without the estimator.
 

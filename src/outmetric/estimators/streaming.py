@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -221,7 +222,15 @@ def weighted_rows_of(
         else:
             settings = settings.of_rows(np.flatnonzero(~absent))
             points, y, weights = present(points, y, weights)
-    return settings, (points, y, combined_weights(weights, settings.class_weight, y) if labelled else weights)
+    weights = combined_weights(weights, settings.class_weight, y) if labelled else weights
+    if weights is not None and settings.kernel.supervised:
+        warnings.warn(
+            "the kernel learns from targets, as a forest does, and takes all rows for equal there: weights enter the map alone. For "
+            "a forest that knows them give one that is fitted, kernels.Forest(forest.fit(X, y, sample_weight)).",
+            UserWarning,
+            stacklevel=4,
+        )
+    return settings, (points, y, weights)
 
 
 def weights_by_label(settings: Settings, statistics: Statistics) -> dict[Any, float] | None:
