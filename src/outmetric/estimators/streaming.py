@@ -225,8 +225,8 @@ def weighted_rows_of(
     weights = combined_weights(weights, settings.class_weight, y) if labelled else weights
     if weights is not None and settings.kernel.supervised:
         warnings.warn(
-            "the kernel learns from targets, as a forest does, and takes all rows for equal there: weights enter the map alone. For "
-            "a forest that knows them give one that is fitted, kernels.Forest(forest.fit(X, y, sample_weight)).",
+            "the kernel learns from targets, as a forest does, and takes all rows for equal there: weights enter the map alone. "
+            "For a forest that knows them give one that is fitted, kernels.Forest(forest.fit(X, y, sample_weight)).",
             UserWarning,
             stacklevel=4,
         )
