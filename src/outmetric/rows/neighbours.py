@@ -52,11 +52,11 @@ class NeighbourGraph:
     def joining(cls, nearest: Array) -> NeighbourGraph:
         """Of the row numbers of each row's neighbours, (n, k)."""
         n, count = nearest.shape
-        ends = np.arange(0, n * count + 1, count)
-        directed = scipy.sparse.csr_array((np.ones(n * count), nearest.ravel(), ends), shape=(n, n))
+        rows, others = np.repeat(np.arange(n), count), nearest.ravel()
+        apart = rows != others
+        directed = scipy.sparse.csr_array((np.ones(apart.sum()), (rows[apart], others[apart])), shape=(n, n))
+        directed.data[:] = 1  # a neighbour that was named twice is one
         joined = directed.maximum(directed.T).tocsr()
-        joined.setdiag(0)
-        joined.eliminate_zeros()
         return cls(joined / (joined.sum() / n))
 
     def laplacian(self, features: Array) -> Array:
