@@ -32,7 +32,7 @@ from outmetric.estimators.metric import LinearMetric, Metric, OutputMetric, expo
 from outmetric.estimators.models import FixedKernelMetric, LearnedKernelMetric
 from outmetric.estimators.rounds import Round, kernel_of_round, transform_of
 from outmetric.estimators.settings import Settings, check_unlabelled, settings_of
-from outmetric.estimators.streaming import with_checked_landmarks
+from outmetric.estimators.streaming import chunked_points, with_checked_landmarks
 from outmetric.estimators.summary import Described, Fact, data, leading_features, listed, number, setting, settings_text, shortened
 from outmetric.estimators.unlabelled import PartlyLabelled
 
@@ -62,6 +62,7 @@ __all__ = [
     "check_supervision",
     "check_training",
     "check_unlabelled",
+    "chunked_points",
     "coordinates_of_tuples",
     "data",
     "data_kind",

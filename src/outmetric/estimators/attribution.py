@@ -98,7 +98,8 @@ def integrated(
     if rest:
         found += _Integration(rest, points, X, X_other, differences).run()
     gaps = np.abs(found.sum(axis=1) - squares)
-    return found, np.divide(gaps, squares, out=np.zeros_like(gaps), where=squares > 0)
+    # What a row differs from itself by is round-off.
+    return found, np.divide(gaps, squares, out=np.zeros_like(gaps), where=(squares > 0) & np.any(X_other != X, axis=1))
 
 
 class _Integration:

@@ -5,9 +5,8 @@ landmarks, trained, fitted metric. Estimators store what comes of it, and search
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,41 +14,53 @@ import numpy as np
 from outmetric.estimators.base import kept_points, own_copy
 from outmetric.estimators.metric import OutputMetric
 from outmetric.estimators.settings import Settings
-from outmetric.foundation import Array, class_weights, n_points
-from outmetric.kernels import BlockDiagonal, Features, GramOperator, Landmarks, MatrixKernel, Separable, Takes
+from outmetric.foundation import Array, class_weights, fits_in_memory, n_points
+from outmetric.kernels import BlockDiagonal, Features, GramOperator, Landmarks, MatrixKernel, ScalarKernel, Separable, Takes
 from outmetric.problem import (
-    ClassSummary,
-    Coupling,
     MatrixSimilarity,
     Model,
     Similarity,
     Summary,
     Targets,
     Terms,
-    real_summary,
     target_rank,
 )
-from outmetric.rows import LANDMARKS, LandmarkMap, NeighbourGraph, Statistics, blocks_of, choose, gather, similarity_laplacian
+from outmetric.rows import (
+    LandmarkMap,
+    NeighbourGraph,
+    ReducedStatistics,
+    Statistics,
+    choose,
+    class_summary,
+    similarity_laplacian,
+    target_summary,
+)
 from outmetric.solvers import (
     SMALL_SAMPLES,
     SOLVERS,
+    Columns,
     ConjugateGradient,
     DenseNystroem,
+    DiagonalKrylov,
     IllConditionedError,
     NystroemSolver,
     Record,
+    SeparableKrylov,
     Solver,
     SpectralNystroem,
     Status,
     Trained,
+    TridiagonalSolver,
     alternate,
     choose_solver,
     evaluates_lazily,
     zero_map,
 )
 
-# Conjugate gradients are preconditioned and started by landmarks, one for so many samples, of so many bytes at most.
-PRECONDITIONED, PRECONDITIONER_BYTES = 4, 2**29
+# What residuals of conjugate gradients may be beside the square root of tol.
+RESIDUAL = 0.1
+# A reduction to tridiagonal form takes as long as about one product with the kernel matrix for so many samples.
+GIVE_UP, MOST_PRODUCTS = 15, 2000
 # Rows for each landmark from which on single precision may do for single precision data.
 MANY = 20
 
@@ -178,61 +189,59 @@ def fit_exactly(settings: Settings, problem: Problem, on_iteration: OnIteration)
     targets, similarity = problem.targets, problem.similarity
     coupling = similarity.couple(settings.regression_weight, settings.gamma(similarity.mean_degree))
     n, m = targets.values.shape
-    lazy = evaluates_lazily(settings.solver, problem.kernel, similarity.held_arrays, n, m)
+    lazy = evaluates_lazily(settings.solver, problem.kernel, problem.points, similarity.held_arrays, m)
     gram = problem.kernel.gram(problem.points, m, lazy=lazy)
     roots, values = problem.roots, targets.values
     if roots is not None:
         gram, values = gram.weighted(roots), roots[:, None] * values
 
-    def prepare() -> tuple[Solver, str, Array | None]:
-        kind, reason = choose_solver(gram) if settings.solver == "auto" else (SOLVERS[settings.solver], "asked for")
-        if kind is not ConjugateGradient:
-            return kind(gram, coupling, values), reason, None
-        tolerance = max(1e-14, settings.model.residual_tolerance(settings.tol))
-        make = partial(ConjugateGradient, gram, coupling, values, tolerance=tolerance)
-        if not problem.kernel.has_features or n <= SMALL_SAMPLES:
-            return make(), reason, None
-        near, phi = _near_solver(settings, problem, gram, coupling, values)
-        start = None
-        if not near.is_blind:
-            start = alternate(near, scaled_model(settings, near), tol=max(settings.tol, 1e-8), max_iter=settings.max_iter).learned
+    auto = settings.solver == "auto"
+    kind, reason = choose_solver(gram) if auto else (SOLVERS[settings.solver], "asked for")
+    columns = _columns(problem, gram) if kind is ConjugateGradient and n > SMALL_SAMPLES else []
+    tolerance = max(1e-14, settings.model.residual_tolerance(settings.tol))
 
-        def guess(metric_factor: Array, output_matrix: Array | None) -> Array:
-            return np.concatenate(phi, axis=1) @ near.parameters(near.solve(metric_factor, output_matrix), output_matrix)
+    def prepare() -> tuple[Solver, str]:
+        if columns:
+            krylov = DiagonalKrylov if isinstance(gram, BlockDiagonal) else SeparableKrylov
+            most = n // GIVE_UP if auto else MOST_PRODUCTS
+            # Energies and scatters are as exact as the square of the residual.
+            residual = max(1e-14, RESIDUAL * np.sqrt(settings.tol))
+            return krylov(gram, coupling, values, columns, tolerance=residual, max_products=most, spare_memory=auto), reason
+        more = {"tolerance": tolerance} if kind is ConjugateGradient else {}
+        return kind(gram, coupling, values, **more), reason
 
-        return make(features=phi, decompositions=near.decompositions, guess=guess), reason, start
+    def reduce() -> tuple[Solver, str]:
+        # The matrix is reduced after all, as for few samples: the system is too uneven for anything cheaper.
+        told = f"{reason}, but products with its matrix do not close the gap"
+        if auto and gram.kronecker_factors() is not None:
+            return TridiagonalSolver(gram, coupling, values), told
+        return ConjugateGradient(gram, coupling, values, tolerance=tolerance), told
+
+    can_be_reduced = len(columns) > 0 and not lazy and fits_in_memory(8.0 * len(columns) * n * n)
 
     def place(coefficients: Array) -> Array:
         return coefficients.copy() if roots is None else roots[:, None] * coefficients
 
     points = kept_points(problem.points, problem.takes)
-    return _train(settings, prepare, problem.kernel, points, place, targets, coupling.collocation_weight, n, on_iteration)
+    attempts = [prepare, reduce] if can_be_reduced else [prepare]
+    return _train(settings, attempts, problem.kernel, points, place, targets, coupling.collocation_weight, n, on_iteration)
 
 
-def _near_solver(
-    settings: Settings, problem: Problem, gram: GramOperator, coupling: Coupling, values: Array
-) -> tuple[NystroemSolver, list[Array]]:
-    """The approximation by landmarks of an exact problem, and the features of its points for each scalar kernel; ``gram`` and the
-    targets' ``values`` are as the solvers see them.
-    """
-    n, scalars = n_points(problem.points), problem.kernel.scalars
-    most = min(LANDMARKS, n // PRECONDITIONED, int(PRECONDITIONER_BYTES / (8 * n)))
-    count = min(n, max(100, most // len(scalars)))
-    rows = np.sort(np.random.default_rng(0).choice(n, count, replace=False))
-    held = gram.sample_grams if isinstance(gram, BlockDiagonal) else (gram.kronecker_factors() or ((),))[:1]
-    parts, phi = [], []
-    for scalar, matrix in zip(scalars, held, strict=True):
-        if isinstance(matrix, np.ndarray):
-            cross = matrix[:, rows]
-        else:
-            cross = scalar.cross(problem.points, problem.points[rows])
-            cross = cross if problem.roots is None else problem.roots[:, None] * cross * problem.roots[rows]
-        parts.append(Landmarks.make(scalar, rows, cross[rows], single=False))
-        phi.append(np.asarray(cross @ parts[-1].whitening))
-    together = np.concatenate(phi, axis=1)
-    spread = together.T @ coupling.laplacian(together)
-    summary = Summary(together.T @ together, (spread + spread.T) / 2, together.T @ values, values.T @ values, 0.0)
-    return _nystroem_solver(settings, problem.kernel, Features(tuple(parts)), summary, coupling.collocation_weight), phi
+def _columns(problem: Problem, gram: GramOperator) -> list[Columns]:
+    """The columns of each kernel matrix; none if they can not be had."""
+    factors = gram.kronecker_factors()
+    matrices = gram.sample_grams if isinstance(gram, BlockDiagonal) else () if factors is None else (factors[0],)
+    if all(isinstance(matrix, np.ndarray) for matrix in matrices):
+        return [Columns(np.asarray(matrix).__getitem__, np.asarray(matrix).diagonal()) for matrix in matrices]
+    if not problem.kernel.has_features:
+        return []
+    points, roots = problem.points, np.ones(gram.shape[0]) if problem.roots is None else problem.roots
+
+    def evaluated(scalar: ScalarKernel) -> Columns:
+        columns = scalar.columns(points)
+        return Columns(lambda rows: (roots[:, None] * columns(rows) * roots[rows]).T, roots**2 * scalar.diagonal(points))
+
+    return [evaluated(scalar) for scalar in problem.kernel.scalars]
 
 
 def _nystroem_solver(
@@ -314,13 +323,11 @@ def fit_landmarks(settings: Settings, problem: LandmarkProblem, reason: str, on_
 def _summarise(settings: Settings, problem: LandmarkProblem) -> Summary:
     """One pass over the data."""
     points, features, targets, similarity = problem.learned, problem.landmarks.features, problem.targets, problem.similarity
-    if targets.labels is not None and targets.prototypes is not None:
-        cells = gather(features, blocks_of(points, targets.labels, None, problem.weights))
-        summary = ClassSummary.make(np.stack([cells[k] for k in range(len(cells))]), features).with_prototypes(targets.prototypes)
+    labels, prototypes = targets.labels, targets.prototypes
+    if labels is not None and prototypes is not None and settings.collocation_weight != 0:
+        summary = class_summary(features, points, labels, len(prototypes), problem.weights).with_prototypes(prototypes)
     else:
-        codes, m = np.zeros(len(targets.values), dtype=np.intp), targets.values.shape[1]
-        (moments,) = gather(features, blocks_of(points, codes, targets.values, problem.weights), m).values()
-        summary = real_summary(moments, features)
+        summary = target_summary(features, points, targets.values, problem.weights)
     if problem.graph is not None:
         graph = similarity_laplacian(features, problem.points, problem.graph.matrix)
         summary = replace(summary, graph=settings.graph_weight * graph)
@@ -330,9 +337,12 @@ def _summarise(settings: Settings, problem: LandmarkProblem) -> Summary:
     return replace(summary, laplacian=laplacian, mean_degree=similarity.mean_degree)
 
 
-def fit_statistics(settings: Settings, found: LandmarkMap, statistics: Statistics, reason: str, on_iteration: OnIteration) -> Fit:
+def fit_statistics(
+    settings: Settings, found: LandmarkMap, statistics: Statistics | ReducedStatistics, reason: str, on_iteration: OnIteration
+) -> Fit:
     """Fit what passes over blocks of rows have gathered."""
-    if statistics.classes is not None:
+    if isinstance(statistics, ReducedStatistics) or statistics.classes is not None:
+        assert statistics.classes is not None
         of_classes = class_weights(settings.class_weight, statistics.classes, statistics.counts)
         targets = settings.class_targets(statistics.classes, statistics.n_rows)
         statistics = statistics if of_classes is None else statistics.with_class_weights(of_classes)
@@ -360,8 +370,8 @@ def _fit_summary(
     lost = f", {dropped} directions of them lost in round-off" if dropped else ""
     reason += f"; {len(features.parts[0].basis)} landmarks{lost}"
     solver = _nystroem_solver(settings, found.kernel, features, summary, gamma)
-    prepared = solver, reason, None
-    fit = _train(settings, lambda: prepared, found.kernel, found.points, found.place, targets, gamma, n_samples, on_iteration)
+    prepared = solver, reason
+    fit = _train(settings, [lambda: prepared], found.kernel, found.points, found.place, targets, gamma, n_samples, on_iteration)
     return replace(fit, landmarks=found)
 
 
@@ -384,7 +394,7 @@ def scaled_model(settings: Settings, solver: Solver) -> Model:
 
 def _train(
     settings: Settings,
-    prepare: Callable[[], tuple[Solver, str, Array | None]],
+    attempts: Sequence[Callable[[], tuple[Solver, str]]],
     kernel: MatrixKernel,
     points: Any,
     place: Callable[[Array], Array],
@@ -393,23 +403,22 @@ def _train(
     n_samples: int,
     on_iteration: OnIteration,
 ) -> Fit:
-    """Alternate; ``prepare`` gives the solver, why this one, and where to start; ``place`` puts coefficients where points are."""
-    try:
-        solver, reason, start = prepare()
-        model = scaled_model(settings, solver)
-        if solver.is_blind:
-            warnings.warn(
-                "the targets tell nothing: points that the kernel cannot tell apart have targets that cancel, so that the best map "
-                "takes all points to one place. Are there contradictory labels for the same points, is the feature missing that "
-                "decides, or is the bandwidth far too large?",
-                UserWarning,
-                stacklevel=5,
-            )
-            trained = zero_map(solver, model)
-        else:
-            trained = alternate(solver, model, tol=settings.tol, max_iter=settings.max_iter, on_iteration=on_iteration, start=start)
-    except np.linalg.LinAlgError as error:
-        raise ValueError(f"the model could not be fitted ({error}): {Status.ILL_CONDITIONED.value}") from error
+    """Alternate; of several ``attempts`` at a solver, the first that round-off does not spoil; ``place`` puts coefficients where
+    points are.
+    """
+    *others, last = attempts
+    for prepare in others:
+        try:
+            solver, reason, model, trained = _alternate(settings, prepare, on_iteration)
+        except np.linalg.LinAlgError:
+            continue
+        if trained.status not in (Status.STALLED, Status.ILL_CONDITIONED):
+            break
+    else:
+        try:
+            solver, reason, model, trained = _alternate(settings, last, on_iteration)
+        except np.linalg.LinAlgError as error:
+            raise ValueError(f"the model could not be fitted ({error}): {Status.ILL_CONDITIONED.value}") from error
     factors = trained.factors
     if factors.output_matrix is not None:
         (scalar,) = kernel.scalars
@@ -417,3 +426,21 @@ def _train(
     metric = OutputMetric(kernel, points, place(trained.coefficients), factors.metric_factor, targets.offset)
     terms = solver.terms(trained.evaluated, factors.output_matrix, float(model.penalty(trained.learned)))
     return Fit(metric, model, trained, terms, targets, collocation_weight, solver.name, reason, n_samples)
+
+
+def _alternate(
+    settings: Settings, prepare: Callable[[], tuple[Solver, str]], on_iteration: OnIteration
+) -> tuple[Solver, str, Model, Trained]:
+    solver, reason = prepare()
+    model = scaled_model(settings, solver)
+    if not solver.is_blind:
+        trained = alternate(solver, model, tol=settings.tol, max_iter=settings.max_iter, on_iteration=on_iteration)
+        return solver, reason, model, trained
+    warnings.warn(
+        "the targets tell nothing: points that the kernel cannot tell apart have targets that cancel, so that the best map "
+        "takes all points to one place. Are there contradictory labels for the same points, is the feature missing that "
+        "decides, or is the bandwidth far too large?",
+        UserWarning,
+        stacklevel=6,
+    )
+    return solver, reason, model, zero_map(solver, model)

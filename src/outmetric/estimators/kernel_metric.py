@@ -30,7 +30,7 @@ from outmetric.estimators.summary import Fact, leading_features, number
 from outmetric.estimators.unlabelled import graph_problem, partly_labelled
 from outmetric.foundation import Array, announce, n_points, storable
 from outmetric.problem import Model
-from outmetric.rows import LandmarkMap, Statistics, is_dask
+from outmetric.rows import LandmarkMap, ReducedStatistics, Statistics, is_dask
 from outmetric.solvers import NystroemSolver, Record, Status
 
 # What only fits with landmarks, with an input metric, or of rows that came call by call, have.
@@ -305,7 +305,7 @@ class Gathered:
 
     estimator: KernelMetric
     landmarks: LandmarkMap
-    statistics: Statistics
+    statistics: Statistics | ReducedStatistics
 
     def fit(self, params: dict[str, Any]) -> KernelMetric:
         """The estimator with these parameters, fitted."""

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse
 
 from outmetric.estimators.checks import check_kernel_parameters, declared_kernel, is_sequence
-from outmetric.foundation import Array, check_integer, check_number, fits_in_memory, generator
+from outmetric.foundation import Array, check_integer, check_number, combined_weights, fits_in_memory, generator
 from outmetric.kernels import InputMetricKind, MatrixKernel
 from outmetric.problem import (
     ClassSimilarity,
@@ -116,6 +116,20 @@ class Settings:
         if self.collocation_weight == 0:
             return targets, MatrixSimilarity(scipy.sparse.eye_array(n_samples, format="csr"), weights)
         return targets, gaussian_similarity(targets.values, weights)
+
+    def row_weights(self, given: Array | None, y: Array, labelled: bool) -> Array | None:
+        """The weights of rows with these labels or targets, those of their classes included."""
+        if self.class_weight is not None and not labelled:
+            raise ValueError("class_weight belongs to classes, and y holds real targets; give sample_weight, or class_weight=None.")
+        weights = combined_weights(given, self.class_weight, y)
+        if weights is not None and self.kernel.supervised:
+            warnings.warn(
+                "the kernel learns from targets, as a forest does, and takes all rows for equal there: weights enter the map "
+                "alone. For a forest that knows them give one that is fitted, kernels.Forest(forest.fit(X, y, sample_weight)).",
+                UserWarning,
+                stacklevel=5,
+            )
+        return weights
 
     def of_rows(self, rows: Array) -> Settings:
         """For some of the rows: a similarity that is a matrix is that of these."""

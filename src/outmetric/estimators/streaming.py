@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 import joblib
@@ -15,9 +15,21 @@ from outmetric.estimators.base import adopt_data_kind, check_new, check_training
 from outmetric.estimators.checks import check_supervision, check_targets, gaps, left_out
 from outmetric.estimators.fitting import MANY, landmark_features
 from outmetric.estimators.settings import Settings
-from outmetric.foundation import Array, check_sample_weight, class_weights, combined_weights, n_points
+from outmetric.foundation import Array, check_sample_weight, class_weights, n_points
 from outmetric.kernels import Features
-from outmetric.rows import BlockStream, CheckedBlock, Chunks, Jacobians, LandmarkMap, PullBack, Statistics, pull_back, weighted_rows
+from outmetric.rows import (
+    BlockStream,
+    CheckedBlock,
+    ChunkedPoints,
+    Chunks,
+    DaskRows,
+    Jacobians,
+    LandmarkMap,
+    PullBack,
+    Statistics,
+    pull_back,
+    weighted_rows,
+)
 
 # What must not change between calls of `partial_fit`.
 LASTING = ("kernel", "bandwidth", "kernel_params", "n_landmarks", "landmarks")
@@ -176,6 +188,13 @@ def read_chunks(estimator: Any, settings: Settings, X: Any, y: Any, weights: Any
     return RowsAtSource(check, found, rows.gather(found.features), rows)
 
 
+def chunked_points(estimator: Any, settings: Settings, rows: DaskRows) -> ChunkedPoints:
+    """The rows of a Dask collection as the estimator takes them; some of them decide what the others must be like."""
+    settings.require_streamable()
+    check_training(estimator, rows[:1], settings.kernel.takes, at_least=1)
+    return ChunkedPoints(rows, partial(check_new, _of_kind(estimator)))
+
+
 def read_block(estimator: Any, settings: Settings, X: Any, y: Any, weights: Any, earlier: RowsSeen | None) -> RowsSeen:
     """One more block; the first chooses the landmarks."""
     if earlier is not None:
@@ -212,8 +231,6 @@ def weighted_rows_of(
     Those of a kernel matrix stay, without influence, since columns of other matrices will belong to them.
     """
     weights = check_sample_weight(sample_weight, n_points(points))
-    if settings.class_weight is not None and not labelled:
-        raise ValueError("class_weight belongs to classes, and y holds real targets; give sample_weight, or class_weight=None.")
     absent = None if weights is None else weights == 0
     if absent is not None and absent.any():
         if takes == "kernel values":
@@ -222,15 +239,7 @@ def weighted_rows_of(
         else:
             settings = settings.of_rows(np.flatnonzero(~absent))
             points, y, weights = present(points, y, weights)
-    weights = combined_weights(weights, settings.class_weight, y) if labelled else weights
-    if weights is not None and settings.kernel.supervised:
-        warnings.warn(
-            "the kernel learns from targets, as a forest does, and takes all rows for equal there: weights enter the map alone. "
-            "For a forest that knows them give one that is fitted, kernels.Forest(forest.fit(X, y, sample_weight)).",
-            UserWarning,
-            stacklevel=4,
-        )
-    return settings, (points, y, weights)
+    return settings, (points, y, settings.row_weights(weights, y, labelled))
 
 
 def weights_by_label(settings: Settings, statistics: Statistics) -> dict[Any, float] | None:
@@ -253,6 +262,13 @@ def with_checked_landmarks(estimator: Any, settings: Settings) -> Settings:
 def _landmark_map(settings: Settings, candidates: Any, estimator: Any, rng: np.random.Generator, *, many: bool) -> LandmarkMap:
     found = landmark_features(settings, candidates, data_kind(estimator), rng, many=many)
     return replace(found, indices=None)  # which rows of all the landmarks are, nobody counted
+
+
+def _of_kind(estimator: Any) -> Any:
+    """An estimator that knows what points must be like and nothing else, to travel to workers."""
+    found = clone(estimator)
+    adopt_data_kind(found, estimator)
+    return found
 
 
 def _alike(one: Any, other: Any) -> bool:

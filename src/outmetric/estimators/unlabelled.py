@@ -15,7 +15,7 @@ import numpy as np
 from outmetric.estimators.fitting import LandmarkProblem, landmark_map
 from outmetric.estimators.settings import Settings
 from outmetric.estimators.streaming import with_checked_landmarks
-from outmetric.foundation import Array, check_sample_weight, combined_weights, n_points
+from outmetric.foundation import Array, check_sample_weight, n_points
 from outmetric.kernels import Takes
 from outmetric.rows import LandmarkMap, NeighbourGraph
 
@@ -82,7 +82,7 @@ def partly_labelled(points: Any, takes: Takes, missing: Array, known: Array, lab
 
 def graph_problem(estimator: Any, settings: Settings, data: PartlyLabelled) -> LandmarkProblem:
     """The problem of all rows, with their neighbour graph."""
-    weights = combined_weights(data.weights, settings.class_weight, data.y) if data.labelled else data.weights
+    weights = settings.row_weights(data.weights, data.y, data.labelled)
     targets, similarity = settings.supervise(data.y, data.labelled, weights)
     settings.kernel_for(targets.values.shape[1])  # raises if outputs and components do not match
     found = data.landmarks(estimator, settings)

@@ -44,7 +44,7 @@ from outmetric.foundation.storable import (
     try_out,
     usual_questions,
 )
-from outmetric.foundation.threads import in_threads, one_blas_thread
+from outmetric.foundation.threads import in_threads, one_blas_thread, own_threads, side_by_side
 from outmetric.foundation.weights import check_sample_weight, class_weights, combined_weights
 
 __all__ = [
@@ -86,6 +86,7 @@ __all__ = [
     "objects",
     "obstacle",
     "one_blas_thread",
+    "own_threads",
     "printable",
     "psd_tolerance",
     "records",
@@ -94,6 +95,7 @@ __all__ = [
     "row_of_numbers",
     "sample_of",
     "scaled_rows",
+    "side_by_side",
     "stack",
     "storable",
     "to_array",

@@ -7,7 +7,15 @@ from outmetric.kernels.combined import Columns, ScalarProduct, ScalarSum
 from outmetric.kernels.forests import Forest, Trees
 from outmetric.kernels.matrix import Callable, Diagonal, MatrixKernel, Precomputed, Separable, Sum
 from outmetric.kernels.nystroem import Features, Landmarks
-from outmetric.kernels.operators import BlockDiagonal, GramOperator, Kronecker, SampleGram, row_blocks, weighted_matrix
+from outmetric.kernels.operators import (
+    BlockDiagonal,
+    GramOperator,
+    Kronecker,
+    SampleGram,
+    row_blocks,
+    symmetric_product,
+    weighted_matrix,
+)
 from outmetric.kernels.scalar import Scalar, as_scalar
 from outmetric.kernels.strings import Spectrum, WeightedDegree
 from outmetric.kernels.transformed import Transformed
@@ -43,5 +51,6 @@ __all__ = [
     "median_factor",
     "register",
     "row_blocks",
+    "symmetric_product",
     "weighted_matrix",
 ]

@@ -110,6 +110,10 @@ class ScalarKernel(KernelFacts):
     # Whether values between a sample and itself are symmetric by construction; what users give is checked.
     symmetric: ClassVar[bool] = True
 
+    def product_width(self, X: Any) -> float:
+        """Numbers of each point that a product with a matrix that is not held reads; infinite if it evaluates the kernel."""
+        return np.inf
+
     @abstractmethod
     def values(self, X: Any, Z: Any) -> Array:
         """Kernel values between two samples, (n, p)."""

@@ -11,24 +11,33 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.sparse
 from scipy.spatial.distance import cdist, squareform
-from sklearn.metrics.pairwise import euclidean_distances, laplacian_kernel, manhattan_distances, rbf_kernel
+from sklearn.metrics.pairwise import laplacian_kernel, manhattan_distances, rbf_kernel
 from sklearn.utils.extmath import row_norms
 
-from outmetric.foundation import Array, check_number, in_threads, n_points, to_array
+from outmetric.foundation import Array, check_finite, check_number, in_threads, n_points, to_array
 from outmetric.kernels.base import InputMetricKind, NamedKernel, Takes, median_factor, register, times
 from outmetric.kernels.gradients import (
+    NODES,
+    Gaussians,
     by_feature,
     by_sign,
+    divided,
+    euclidean,
+    euclidean_between,
+    euclidean_tiles,
+    exponentials,
+    interpolated_gaussians,
     laplacian_increments,
+    manhattan_tiles,
+    mean_of_gaussians,
+    median_distance,
     midst,
+    round_off,
+    square_tiles,
     sums_of_gaussians,
     weighted_differences,
 )
-
-# The largest exponent of a Gaussian that is computed in single precision.
-SINGLE_EXPONENT = 100.0
-# The median distance is exact up to this many points; beyond, it is that of a random subset of this size.
-MEDIAN_POINTS = 2000
+from outmetric.kernels.operators import SampleGram, symmetric_half, symmetric_matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +84,7 @@ class DistanceKernel(NamedKernel):
 
     def typical_distance(self, X: Any, rng: np.random.Generator) -> float:
         """The unit of bandwidths in medians."""
-        return median_distance(X, self.distances, rng)
+        return median_distance(X, self, rng)
 
     # The norm of `profile`, by SciPy's name; "" for a kernel that is no function of one distance.
     norm: ClassVar[str] = ""
@@ -86,7 +95,17 @@ class DistanceKernel(NamedKernel):
 
     def distances(self, X: Any) -> Array:
         """All distances of a sample in the kernel's norm."""
-        return _euclidean(X)
+        return euclidean(X)
+
+    def pair_distances(self, X: Any) -> Array:
+        """Those of all pairs, once, in any order."""
+        if isinstance(X, np.ndarray):
+            return symmetric_half(self.distance_tiles(X), len(X))
+        return np.asarray(squareform(self.distances(X), checks=False))
+
+    def distance_tiles(self, X: Array) -> collections.abc.Callable[[slice, slice], Array]:
+        """A function of rows and columns: distances between these points of a sample."""
+        return euclidean_tiles(X)
 
     def rate(self, n_features: int) -> float:
         """The factor of the (squared) distance in the exponent: the one place where it follows from the bandwidth."""
@@ -96,6 +115,22 @@ class DistanceKernel(NamedKernel):
 
     def diagonal(self, X: Any) -> Array:
         return np.ones(n_points(X))
+
+    def tiles(self, X: Array) -> collections.abc.Callable[[slice, slice], Array] | None:
+        """A function of rows and columns: kernel values between these points of a sample; None if there is nothing fast."""
+        return None
+
+    def gram(self, X: Any) -> Array:
+        tile = self.tiles(X) if isinstance(X, np.ndarray) else None
+        if tile is None:
+            return super().gram(X)
+
+        def checked(rows: slice, columns: slice) -> Array:
+            values = tile(rows, columns)
+            check_finite(values, f"the Gram matrix of {self.title}")
+            return values
+
+        return symmetric_matrix(checked, len(X), np.result_type(X, np.float32))
 
 
 class EuclideanKernel(DistanceKernel):
@@ -135,9 +170,13 @@ class Gaussian(EuclideanKernel):
             X, other = X - origin, None if other is None else other - origin
         return to_array(rbf_kernel(X, other, gamma=rate))
 
+    def tiles(self, X: Array) -> collections.abc.Callable[[slice, slice], Array]:
+        squares, rate = square_tiles(X), self.rate(X.shape[1])
+        return lambda rows, columns: exponentials(squares(rows, columns), rate)
+
     def evaluator(self, Z: Any, dtype: Any) -> collections.abc.Callable[[Any], Array]:
         if isinstance(Z, np.ndarray):
-            return _Gaussians(Z, self.rate(Z.shape[1]), np.dtype(dtype))
+            return Gaussians(Z, self.rate(Z.shape[1]), np.dtype(dtype))
         return super().evaluator(Z, dtype)
 
     def to_onnx(self, values: Any, weights: Array) -> str:
@@ -159,9 +198,16 @@ class Exponential(EuclideanKernel):
         return super().rate(n_features) if self.given_gamma else 1 / float(self.bandwidth)
 
     def values(self, X: Any, Z: Any) -> Array:
-        values = _distances(X, Z)
-        values *= -self.rate(X.shape[1])
-        return np.asarray(np.exp(values, out=values))
+        return exponentials(euclidean_between(X, Z), self.rate(X.shape[1]))
+
+    def tiles(self, X: Array) -> collections.abc.Callable[[slice, slice], Array]:
+        squares, rate = square_tiles(X), self.rate(X.shape[1])
+
+        def tile(rows: slice, columns: slice) -> Array:
+            distances = squares(rows, columns)
+            return exponentials(np.sqrt(distances, out=distances), rate)
+
+        return tile
 
     def evaluator(self, Z: Any, dtype: Any) -> collections.abc.Callable[[Any], Array]:
         if not isinstance(Z, np.ndarray):
@@ -174,15 +220,15 @@ class Exponential(EuclideanKernel):
             rows = to_array(X) - origin
             sums = np.add.outer(row_norms(rows, squared=True), norms)
             squares = sums - 2 * (rows @ points.T)
-            squares[squares <= _round_off(np.float64) * sums] = 0
+            squares[squares <= round_off(np.float64) * sums] = 0
             distances = np.sqrt(squares, out=squares)
             return np.asarray(np.exp(np.multiply(distances, -rate, out=distances), out=distances), dtype=dtype)
 
         return values
 
     def slopes(self, X: Any, Z: Any) -> Array:
-        distances, rate = _distances(X, Z), self.rate(X.shape[1])
-        return _divided(rate * np.exp(-rate * distances), distances)
+        distances, rate = euclidean_between(X, Z), self.rate(X.shape[1])
+        return divided(rate * np.exp(-rate * distances), distances)
 
     def to_onnx(self, values: Any, weights: Array) -> str:
         graph, rate = values.graph, self.rate(values.points.shape[1])
@@ -217,6 +263,13 @@ class Laplacian(DistanceKernel):
 
     def distances(self, X: Any) -> Array:
         return np.asarray(manhattan_distances(X))
+
+    def distance_tiles(self, X: Array) -> collections.abc.Callable[[slice, slice], Array]:
+        return manhattan_tiles(X)
+
+    def tiles(self, X: Array) -> collections.abc.Callable[[slice, slice], Array]:
+        distances, rate = self.distance_tiles(X), self.rate(X.shape[1])
+        return lambda rows, columns: exponentials(distances(rows, columns), rate)
 
     def rate(self, n_features: int) -> float:
         return super().rate(n_features) if self.given_gamma else 1 / float(self.bandwidth)
@@ -270,8 +323,11 @@ class PowerExponential(DistanceKernel):
     def distances(self, X: Any) -> Array:
         return self._distances(X, X)
 
+    def distance_tiles(self, X: Array) -> collections.abc.Callable[[slice, slice], Array]:
+        return euclidean_tiles(X) if self.p == 2 else lambda rows, columns: self._distances(X[rows], X[columns])
+
     def _distances(self, X: Any, Z: Any) -> Array:
-        return _distances(X, Z) if self.p == 2 else np.asarray(cdist(X, Z, "minkowski", p=self.p))
+        return euclidean_between(X, Z) if self.p == 2 else np.asarray(cdist(X, Z, "minkowski", p=self.p))
 
     def values(self, X: Any, Z: Any) -> Array:
         return np.asarray(np.exp(-((self._distances(X, Z) / float(self.bandwidth)) ** self.power)), dtype=np.result_type(X, Z))
@@ -280,7 +336,7 @@ class PowerExponential(DistanceKernel):
         # With u = (distance / bandwidth)^power: dk/dx_f = - power u exp(-u) sign(x_f - z_f) |x_f - z_f|^(p-1) / distance^p.
         distances = self._distances(X, Z)
         powers = (distances / float(self.bandwidth)) ** self.power
-        slopes = times(_divided(self.power * powers * np.exp(-powers), distances, self.p), factors)
+        slopes = times(divided(self.power * powers * np.exp(-powers), distances, self.p), factors)
         if self.p == 2:
             return weighted_differences(slopes, X, Z, coefficients)
 
@@ -355,93 +411,23 @@ class Additive(DistanceKernel):
         return float(super().typical_distance(X, rng) / np.sqrt(X.shape[1]))
 
     def values(self, X: Any, Z: Any) -> Array:
-        width = self._width(X.shape[1])
-        total = np.zeros((len(X), len(Z)), dtype=np.result_type(X, Z))
-        for x, z in zip(X.T, Z.T, strict=True):
-            total += np.exp(-0.5 * (np.subtract.outer(x, z) / width) ** 2)
-        total /= X.shape[1]
-        return total
+        return mean_of_gaussians(X, Z, self._width(X.shape[1]))
+
+    def tiles(self, X: Array) -> collections.abc.Callable[[slice, slice], Array]:
+        return lambda rows, columns: mean_of_gaussians(X[rows], X[columns], self._width(X.shape[1]))
+
+    def product_width(self, X: Any) -> float:
+        return 2.0 * NODES * float(X.shape[1])
+
+    def lazy_gram(self, X: Any) -> SampleGram:
+        """By the values at a few places of each feature, which tell all others."""
+        return interpolated_gaussians(X, self._width(X.shape[1]))
 
     def to_onnx(self, values: Any, weights: Array) -> str:
         graph, n_features = values.graph, values.points.shape[1]
         scale = np.sqrt(self.rate(n_features))
         shares = graph.sum_over_features("gaussians", graph("Mul", values.rows, scale), scale * values.points)
         return str(graph("MatMul", shares, weights / n_features))
-
-
-class _Gaussians:
-    """exp(-gamma |x - z|^2) for fixed points z, as the exponential of one matrix product.
-
-    The exponents are (x - o, |x - o|^2, 1) . (2 gamma (z - o), -gamma, -gamma |z - o|^2) with an origin o in the midst of the data.
-    """
-
-    def __init__(self, Z: Array, gamma: float, dtype: np.dtype[Any]) -> None:
-        self.dtype = dtype
-        self.origin = midst(Z).astype(np.float64)
-        centred = Z - self.origin
-        squares = row_norms(centred, squared=True)
-        # Exponents are wrong by this many units of round-off; single precision must not be asked for too many.
-        self.precision = np.dtype(np.float64) if gamma * squares.max() > SINGLE_EXPONENT else dtype
-        factors = np.vstack([2 * gamma * centred.T, np.full(len(Z), -gamma), -gamma * squares])
-        self.factors = factors.astype(self.precision)
-
-    def __call__(self, X: Any) -> Array:
-        X = to_array(X)
-        augmented = np.empty((len(X), X.shape[1] + 2), dtype=self.precision)
-        np.subtract(X, self.origin, out=augmented[:, :-2], casting="same_kind")
-        np.einsum("ij,ij->i", augmented[:, :-2], augmented[:, :-2], out=augmented[:, -2])
-        augmented[:, -1] = 1
-        values = augmented @ self.factors  # above zero by round-off at most
-        return np.asarray(np.exp(values, out=values), dtype=self.dtype)
-
-
-def median_distance(X: Any, distances: collections.abc.Callable[[Any], Array], rng: np.random.Generator) -> float:
-    """The median distance over pairs of distinct points: how often a point occurs is a matter of weights."""
-    if n_points(X) > MEDIAN_POINTS:
-        X = X[rng.choice(n_points(X), MEDIAN_POINTS, replace=False)]
-    between = distances(X)
-    first = ~np.tril(between == 0, -1).any(axis=1)
-    distinct = squareform(between if first.all() else between[np.ix_(first, first)], checks=False)
-    distinct = distinct[distinct > 0]
-    if not len(distinct) or not np.isfinite(distinct).all():
-        centred: Any = X if scipy.sparse.issparse(X) else X - midst(X)
-        largest = float(abs(centred).max())
-        raise ValueError(
-            "bandwidth='median' has no distance to work with: all training points coincide, or their distances are not "
-            f"representable (largest deviation from the mean: {largest:.3g}). Rescale the data or give a bandwidth."
-        )
-    return float(np.median(distinct, overwrite_input=True))
-
-
-def _euclidean(X: Any) -> Array:
-    X = X if scipy.sparse.issparse(X) else X - midst(X)
-    distances = euclidean_distances(X, squared=True)
-    norms = row_norms(X, squared=True)
-    distances[distances <= _round_off(np.float64) * np.add.outer(norms, norms)] = 0
-    return np.asarray(np.sqrt(distances, out=distances))
-
-
-def _distances(X: Any, Z: Any) -> Array:
-    """Euclidean distances between two samples; those that are round-off beside the points are zero."""
-    if X is Z:
-        return _euclidean(X)
-    if not scipy.sparse.issparse(X) and not scipy.sparse.issparse(Z):
-        origin = midst(Z)
-        X, Z = X - origin, Z - origin
-    squares = euclidean_distances(X, Z, squared=True)
-    squares[squares <= _round_off(squares.dtype) * np.add.outer(row_norms(X, squared=True), row_norms(Z, squared=True))] = 0
-    return np.asarray(np.sqrt(squares, out=squares))
-
-
-def _round_off(dtype: Any) -> float:
-    """Of squared distances, computed by |x|^2 - 2 x'z + |z|^2, relative to these terms."""
-    return float(50 * np.finfo(dtype).eps)
-
-
-def _divided(slopes: Array, distances: Array, power: float = 1.0) -> Array:
-    """Slopes / distances^power, 0 where points coincide: their gradients have no direction there."""
-    apart = distances > 0
-    return np.divide(slopes, distances**power, out=np.zeros_like(slopes), where=apart)
 
 
 for kernel in (Gaussian, Exponential, Laplacian, PowerExponential, Additive):

@@ -7,6 +7,7 @@ map f(x) = sum_j k(x, z_j) w_j is a sum over trees of a table with a row for eac
 from __future__ import annotations
 
 import collections.abc
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -34,12 +35,16 @@ from outmetric.kernels.operators import SampleGram
 BLOCK_PAIRS, BLOCK_NUMBERS = 2**17, 2**22
 # Kernel values that are computed at once; sparse products take a few times their place.
 BLOCK_VALUES = 2**22
+# Numbers of rows and of their leaves that are remembered at most.
+REMEMBERED_NUMBERS = 2**25
 # Leaves are numbered in single precision in ONNX, which holds whole numbers up to here.
 ONNX_LEAVES = 2**24
 KINDS: Mapping[str, tuple[Any, Any]] = {
     "random": (RandomForestClassifier, RandomForestRegressor),
     "extra": (ExtraTreesClassifier, ExtraTreesRegressor),
 }
+# One forest at a time: while trees grow, scikit-learn changes the filters of warnings, which all threads share.
+_growing = threading.Lock()
 # Levels of trees that are counted.
 DEEPEST = 200
 FORESTS = (*KINDS["random"], *KINDS["extra"], RandomTreesEmbedding)
@@ -112,6 +117,9 @@ class Trees(ScalarKernel):
     def settings(self) -> Mapping[str, Any]:
         return self.grown
 
+    def product_width(self, X: Any) -> float:
+        return 2.0 * len(self.roots)
+
     def cost(self, points: Any) -> float:
         return float(n_points(points)) * len(self.roots) * self._depth
 
@@ -156,10 +164,20 @@ class Trees(ScalarKernel):
             {"n_estimators": len(trees), "n_leaves": int(np.sum(~inner))},
         )
 
+    # Rows whose leaves are known, and these; not kept in files.
+    _remembered: ClassVar[tuple[Array, Array]] = (np.empty((0, 0)), np.empty((0, 0), dtype=np.int32))
+
+    def _remember(self, X: Array, leaves: Array) -> None:
+        """The leaf of each of these rows in each tree: a map's own rows are asked for again and again."""
+        object.__setattr__(self, "_remembered", (X.copy(), (leaves + self.roots).astype(np.int32)))
+
     def apply(self, X: Any) -> Array:
         """The leaf of each row in each tree, as a number of a node, shape (n, n_trees)."""
         if X.shape[1] != self.n_features:
             raise ValueError(f"X has {X.shape[1]} features; the forest was learned on {self.n_features}.")
+        known, leaves_known = self._remembered
+        if isinstance(X, np.ndarray) and np.array_equal(X, known):
+            return leaves_known
         leaves = np.empty((n_points(X), len(self.roots)), dtype=np.int32)
         rows = max(1, min(BLOCK_PAIRS // len(self.roots), BLOCK_NUMBERS // self.n_features))
         for start in range(0, len(leaves), rows):
@@ -370,8 +388,8 @@ class Forest(ScalarKernel):
         """The trees, learned from these points and targets."""
         return self.grow(X, rng, y)
 
-    def grow(self, X: Any, rng: np.random.Generator, y: Any, weights: Array | None = None) -> Trees:
-        """The same from rows that count as often as their weights say."""
+    def grow(self, X: Any, rng: np.random.Generator, y: Any, weights: Array | None = None, asked: Array | None = None) -> Trees:
+        """The same from rows that count as often as their weights say; ``asked``: rows whose leaves will be wanted, else X."""
         if self.forest is not None:
             return self.trees
         if y is None:
@@ -392,9 +410,14 @@ class Forest(ScalarKernel):
             random_state=int(rng.integers(2**31)),
             **given,
         )
-        forest.fit(X, targets.ravel() if targets.ndim == 2 and targets.shape[1] == 1 else targets, sample_weight=weights)
+        with _growing:
+            forest.fit(X, targets.ravel() if targets.ndim == 2 and targets.shape[1] == 1 else targets, sample_weight=weights)
         trees = Trees.of(forest)
-        return replace(trees, grown={**self.settings, **trees.settings})
+        trees = replace(trees, grown={**self.settings, **trees.settings})
+        asked = X if asked is None else asked
+        if isinstance(asked, np.ndarray) and len(asked) * (asked.shape[1] + self.n_estimators) <= REMEMBERED_NUMBERS:
+            trees._remember(asked, forest.apply(asked))
+        return trees
 
     @property
     def trees(self) -> Trees:

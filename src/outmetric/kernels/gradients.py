@@ -1,4 +1,4 @@
-"""Sums over points of gradients of kernel functions, and what these contribute along a segment."""
+"""Arithmetic on points: distances, Gaussians, sums of gradients of kernel functions and what these contribute along a segment."""
 
 from __future__ import annotations
 
@@ -8,11 +8,22 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from numpy.polynomial import chebyshev
+from scipy.sparse.linalg import LinearOperator
+from scipy.spatial.distance import cdist, squareform
+from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import gen_batches
+from sklearn.utils.extmath import row_norms
 
-from outmetric.foundation import Array, to_array
+from outmetric.foundation import Array, n_points, to_array
 from outmetric.kernels.base import times, weighted_sums
+from outmetric.kernels.operators import symmetric_matrix
 
+# The largest exponent of a Gaussian that is computed in single precision.
+SINGLE_EXPONENT = 100.0
+# The median distance is exact up to this many points; beyond, it is that of a random subset of this size.
+MEDIAN_POINTS = 2000
+# How many numbers tell about where the median of many is.
+MEDIAN_SAMPLE = 10000
 # Numbers that stay in the processor's cache between one elementwise operation and the next.
 CACHE_NUMBERS = 2**15
 # Changes of an exponent below which an exponential is taken for a straight line: wrong by a twelfth of the square.
@@ -118,32 +129,193 @@ def _ranks(X: Array, Z: Array) -> tuple[Array, Array]:
 
 
 def sums_of_gaussians(x: Array, z: Array, weights: Array, width: float, *, slopes: bool = False) -> Array:
-    """sum_j w_jk exp(-(x_i - z_j)^2 / (2 width^2)) for numbers x_i, (n, m), or its derivative by x_i.
+    """sum_j w_jk exp(-(x_i - z_j)^2 / (2 width^2)) for numbers x_i, (n, m), or its derivative by x_i."""
+    origin = float(np.median(z))  # differences do not change with it, but their round-off does
+    x, z = ((np.asarray(numbers, dtype=np.float64) - origin) / width for numbers in (x, z))
+    shares, places = interpolation(x)
+    differences = np.subtract.outer(places, z)
+    values = np.exp(-0.5 * differences**2)
+    return np.asarray(shares @ ((values * -differences / width if slopes else values) @ weights))
+
+
+def interpolation(x: Array) -> tuple[Any, Array]:
+    """Places that tell the values at all x_i of any sum of Gaussians of width 1, and how: sparse shares, (n, places).
 
     Where many x_i fall into a cell two widths long, these are interpolated from Chebyshev nodes of the cell.
     """
-    origin = float(np.median(z))  # differences do not change with it, but their round-off does
-    x, z = ((np.asarray(numbers, dtype=np.float64) - origin) / width for numbers in (x, z))
-
-    def direct(x: Array) -> Array:
-        differences = np.subtract.outer(x, z)
-        values = np.exp(-0.5 * differences**2)
-        return np.asarray((values * -differences / width if slopes else values) @ weights)
-
     cells, own, counts = np.unique(np.floor(x / 2), return_inverse=True, return_counts=True)
     crowded = counts > NODES
     inside = crowded[own]
-    found = np.empty((len(x), weights.shape[1]))
-    found[~inside] = direct(x[~inside])
-    if inside.any():
-        centres = 2 * cells[crowded] + 1
-        series = TO_SERIES @ direct(np.add.outer(centres, PLACES).ravel()).reshape(len(centres), NODES, -1)
-        places = (np.cumsum(crowded) - 1)[own[inside]]
-        powers = chebyshev.chebvander(x[inside] - centres[places], NODES - 1)
-        found[inside] = np.einsum("in,inm->im", powers, series[places])
-    return found
+    centres = 2 * cells[crowded] + 1
+    places = np.concatenate([np.add.outer(centres, PLACES).ravel(), x[~inside]])
+    cell = (np.cumsum(crowded) - 1)[own[inside]]
+    lengths = np.where(inside, NODES, 1)
+    starts, wide = np.append(0, np.cumsum(lengths)), np.repeat(inside, lengths)
+    shares, columns = np.ones(len(wide)), np.empty(len(wide), dtype=np.int32)
+    shares[wide] = (chebyshev.chebvander(x[inside] - centres[cell], NODES - 1) @ TO_SERIES).ravel()
+    columns[wide] = np.add.outer(NODES * cell, np.arange(NODES)).ravel()
+    columns[~wide] = np.arange(NODES * len(centres), len(places))
+    return scipy.sparse.csr_array((shares, columns, starts), shape=(len(x), len(places))), places
+
+
+def mean_of_gaussians(X: Array, Z: Array, width: float) -> Array:
+    """The mean over features of exp(-(x_j - z_j)^2 / (2 width^2)), (n, p)."""
+    scale = 1 / (np.sqrt(2) * width)
+    rows, points = ((part * scale).astype(np.result_type(X, Z), copy=False) for part in (X, Z))
+    total = np.zeros((len(X), len(Z)), dtype=rows.dtype)
+    for part in gen_batches(len(X), max(1, CACHE_NUMBERS // max(1, len(Z)))):
+        for x, z in zip(rows[part].T, points.T, strict=True):
+            values = np.subtract.outer(x, z)
+            values *= values
+            np.negative(values, out=values)
+            total[part] += np.exp(values, out=values)
+    total /= X.shape[1]
+    return total
+
+
+def interpolated_gaussians(X: Array, width: float) -> LinearOperator:
+    """The (n, n) matrix of such means, but for round-off, as shares of values at some places of each feature."""
+    parts = [interpolation(column) for column in ((X - midst(X)) / width).T]
+    shares = scipy.sparse.hstack([share for share, _ in parts], format="csr")
+    back = shares.T.tocsr()
+    values = [np.exp(-0.5 * np.subtract.outer(places, places) ** 2) / X.shape[1] for _, places in parts]
+    ends = np.cumsum([len(own) for own in values])
+
+    def multiply(vectors: Array) -> Array:
+        pulled = back @ vectors
+        at_places = [own @ part for own, part in zip(values, np.split(pulled, ends[:-1]), strict=True)]
+        return np.asarray(shares @ np.concatenate(at_places))
+
+    return LinearOperator(shape=(len(X), len(X)), matvec=multiply, matmat=multiply, dtype=np.dtype(np.float64))
 
 
 def midst(X: Array) -> Array:
     """A point in the midst of the data, whatever outliers they have."""
     return np.asarray(np.median(X[:: max(1, len(X) // 1000)], axis=0))
+
+
+def square_tiles(X: Array) -> collections.abc.Callable[[slice, slice], Array]:
+    """A function of rows and columns: squared Euclidean distances between these points; those that are round-off are zero."""
+    # Distances do not change with the origin, but their round-off does.
+    centred = np.ascontiguousarray(X - midst(X), dtype=np.float64)  # the same bits whatever the order of X in memory
+    norms = row_norms(centred, squared=True)
+
+    def tile(rows: slice, columns: slice) -> Array:
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is told by name, where values are used
+            sums = np.add.outer(norms[rows], norms[columns])
+            squares = centred[rows] @ (-2 * centred[columns]).T
+            squares += sums
+        sums *= round_off(np.float64)
+        squares[squares <= sums] = 0
+        return squares
+
+    return tile
+
+
+def euclidean_tiles(X: Array) -> collections.abc.Callable[[slice, slice], Array]:
+    """A function of rows and columns: Euclidean distances between these points; those that are round-off are zero."""
+    squares = square_tiles(X)
+    return lambda rows, columns: np.asarray(np.sqrt(squares(rows, columns)))
+
+
+def manhattan_tiles(X: Array) -> collections.abc.Callable[[slice, slice], Array]:
+    """A function of rows and columns: l1 distances between these points."""
+    points = np.ascontiguousarray(X, dtype=np.float64)
+    return lambda rows, columns: np.asarray(cdist(points[rows], points[columns], "cityblock"))
+
+
+def median(values: Array) -> float:
+    """The median of many numbers, exactly, in a few passes: only those near the median of a sample are sorted."""
+    sample = values[:: max(1, len(values) // MEDIAN_SAMPLE)]
+    low, high = np.quantile(sample, [0.45, 0.55])
+    below = int(np.count_nonzero(values < low))
+    near = values[(values >= low) & (values <= high)]
+    middle = np.array([(len(values) - 1) // 2, len(values) // 2]) - below
+    if middle[0] < 0 or middle[1] >= len(near):
+        return float(np.median(values))
+    return float(np.mean(np.partition(near, middle)[middle]))
+
+
+def round_off(dtype: Any) -> float:
+    """Of squared distances, computed by |x|^2 - 2 x'z + |z|^2, relative to these terms."""
+    return float(50 * np.finfo(dtype).eps)
+
+
+def exponentials(distances: Array, rate: float) -> Array:
+    """exp(-rate distances), in their place."""
+    distances *= -rate
+    return np.asarray(np.exp(distances, out=distances))
+
+
+def euclidean(X: Any) -> Array:
+    """All Euclidean distances of a sample; those that are round-off beside the points are zero."""
+    if isinstance(X, np.ndarray):
+        return symmetric_matrix(euclidean_tiles(X), len(X), np.result_type(X, np.float32))
+    distances = euclidean_distances(X, squared=True)
+    norms = row_norms(X, squared=True)
+    distances[distances <= round_off(np.float64) * np.add.outer(norms, norms)] = 0
+    return np.asarray(np.sqrt(distances, out=distances))
+
+
+def euclidean_between(X: Any, Z: Any) -> Array:
+    """Euclidean distances between two samples; those that are round-off beside the points are zero."""
+    if X is Z:
+        return euclidean(X)
+    if not scipy.sparse.issparse(X) and not scipy.sparse.issparse(Z):
+        origin = midst(Z)
+        X, Z = X - origin, Z - origin
+    squares = euclidean_distances(X, Z, squared=True)
+    squares[squares <= round_off(squares.dtype) * np.add.outer(row_norms(X, squared=True), row_norms(Z, squared=True))] = 0
+    return np.asarray(np.sqrt(squares, out=squares))
+
+
+def divided(slopes: Array, distances: Array, power: float = 1.0) -> Array:
+    """Slopes / distances^power, 0 where points coincide: their gradients have no direction there."""
+    apart = distances > 0
+    return np.divide(slopes, distances**power, out=np.zeros_like(slopes), where=apart)
+
+
+class Gaussians:
+    """exp(-gamma |x - z|^2) for fixed points z, as the exponential of one matrix product.
+
+    The exponents are (x - o, |x - o|^2, 1) . (2 gamma (z - o), -gamma, -gamma |z - o|^2) with an origin o in the midst of the data.
+    """
+
+    def __init__(self, Z: Array, gamma: float, dtype: np.dtype[Any]) -> None:
+        self.dtype = dtype
+        self.origin = midst(Z).astype(np.float64)
+        centred = Z - self.origin
+        squares = row_norms(centred, squared=True)
+        # Exponents are wrong by this many units of round-off; single precision must not be asked for too many.
+        self.precision = np.dtype(np.float64) if gamma * squares.max() > SINGLE_EXPONENT else dtype
+        factors = np.vstack([2 * gamma * centred.T, np.full(len(Z), -gamma), -gamma * squares])
+        self.factors = factors.astype(self.precision)
+
+    def __call__(self, X: Any) -> Array:
+        X = to_array(X)
+        augmented = np.empty((len(X), X.shape[1] + 2), dtype=self.precision)
+        np.subtract(X, self.origin, out=augmented[:, :-2], casting="same_kind")
+        np.einsum("ij,ij->i", augmented[:, :-2], augmented[:, :-2], out=augmented[:, -2])
+        augmented[:, -1] = 1
+        values = augmented @ self.factors  # above zero by round-off at most
+        return np.asarray(np.exp(values, out=values), dtype=self.dtype)
+
+
+def median_distance(X: Any, kernel: Any, rng: np.random.Generator) -> float:
+    """The median distance over pairs of distinct points: how often a point occurs is a matter of weights."""
+    if n_points(X) > MEDIAN_POINTS:
+        X = X[rng.choice(n_points(X), MEDIAN_POINTS, replace=False)]
+    distinct = kernel.pair_distances(X)
+    if not distinct.all():
+        between = kernel.distances(X)
+        first = ~np.tril(between == 0, -1).any(axis=1)
+        distinct = squareform(between[np.ix_(first, first)], checks=False)
+        distinct = distinct[distinct > 0]
+    if not len(distinct) or not np.isfinite(distinct).all():
+        centred: Any = X if scipy.sparse.issparse(X) else X - midst(X)
+        largest = float(abs(centred).max())
+        raise ValueError(
+            "bandwidth='median' has no distance to work with: all training points coincide, or their distances are not "
+            f"representable (largest deviation from the mean: {largest:.3g}). Rescale the data or give a bandwidth."
+        )
+    return median(distinct)

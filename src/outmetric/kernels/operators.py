@@ -10,8 +10,9 @@ A new operator writes ``shape`` and ``apply``.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
@@ -21,6 +22,10 @@ from outmetric.foundation import Array, in_threads
 
 # A scalar Gram matrix: held in memory, or evaluated in row blocks each time it is multiplied.
 SampleGram = Array | LinearOperator
+# Rows and columns of a tile, which stays in the processor's cache while it is worked on.
+TILE = 256
+# Into how many sums a symmetric product is split.
+PARTS = 8
 
 
 class GramOperator(ABC):
@@ -260,6 +265,66 @@ def row_blocks(rows: Callable[[slice], Array], shape: tuple[int, int], block_row
 
     # scipy would otherwise learn the dtype by one multiplication, as dear as a whole pass over the kernel.
     return LinearOperator(shape=shape, matvec=multiply, matmat=multiply, dtype=np.dtype(np.float64))
+
+
+def symmetric_matrix(tile: Callable[[slice, slice], Array], n: int, dtype: Any) -> Array:
+    """The symmetric (n, n) matrix whose part in some rows and columns is ``tile(rows, columns)``; one half is computed, in threads.
+
+    Nothing but the result is as large as it.
+    """
+    result = np.empty((n, n), dtype=dtype)
+
+    def fill(places: tuple[slice, slice]) -> None:
+        rows, columns = places
+        values = tile(rows, columns)
+        result[rows, columns] = values
+        if rows != columns:
+            result[columns, rows] = values.T
+
+    for _ in in_threads(fill, _tiles(n)):
+        pass
+    return result
+
+
+def symmetric_half(tile: Callable[[slice, slice], Array], n: int) -> Array:
+    """The entries above the diagonal of such a matrix, in any order."""
+
+    def part(places: tuple[slice, slice]) -> Array:
+        rows, columns = places
+        values = tile(rows, columns)
+        return values.ravel() if rows != columns else values[np.triu_indices(len(values), 1)]
+
+    return np.concatenate(list(in_threads(part, _tiles(n))))
+
+
+def symmetric_product(gram: SampleGram, vectors: Array) -> Array:
+    """K X for a symmetric matrix K: one half is read, once, in threads, since it takes longer to read K than to multiply it."""
+    n = gram.shape[0]
+    if isinstance(gram, LinearOperator) or n <= 2 * TILE:
+        return np.asarray(gram @ vectors)
+    vectors = np.ascontiguousarray(vectors)
+
+    def part(tiles: list[tuple[slice, slice]]) -> Array:
+        total = np.zeros_like(vectors)
+        for rows, columns in tiles:
+            values = gram[rows, columns]
+            total[rows] += values @ vectors[columns]
+            if rows != columns:
+                total[columns] += values.T @ vectors[rows]
+        return total
+
+    tiles = list(_tiles(n))
+    # Always as many parts, so that sums do not depend on the number of threads.
+    return np.asarray(sum(in_threads(part, [tiles[k::PARTS] for k in range(PARTS)])))
+
+
+def _tiles(n: int) -> Iterator[tuple[slice, slice]]:
+    """Rows and columns of tiles that cover the upper half of an (n, n) matrix."""
+    for start in range(0, n, TILE):
+        rows = slice(start, min(start + TILE, n))
+        yield rows, rows
+        for other in range(rows.stop, n, TILE):
+            yield rows, slice(other, min(other + TILE, n))
 
 
 def _entries(gram: SampleGram) -> Array:

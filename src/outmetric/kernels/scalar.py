@@ -154,6 +154,9 @@ class Scalar(ScalarKernel):
     def lazy_gram(self, X: Any) -> SampleGram:
         return self.kernel.lazy_gram(X)
 
+    def product_width(self, X: Any) -> float:
+        return self.kernel.product_width(X)
+
     def evaluator(self, Z: Any, dtype: Any) -> collections.abc.Callable[[Any], Array]:
         return self.kernel.evaluator(Z, dtype)
 

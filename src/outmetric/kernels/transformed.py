@@ -97,8 +97,18 @@ class Transformed(ScalarKernel):
             return None
         return self.kernel.increments(self.inputs(X), self.inputs(X_other), self.inputs(Z), weights)
 
+    def gram(self, X: Any) -> Array:
+        return self.kernel.gram(self.inputs(X))
+
     def lazy_gram(self, X: Any) -> SampleGram:
         return self.kernel.lazy_gram(self.inputs(X))
+
+    def product_width(self, X: Any) -> float:
+        return self.kernel.product_width(self.inputs(X[:1]))
+
+    def expansion(self, Z: Any, weights: Array) -> collections.abc.Callable[[Any], Array]:
+        expand = self.kernel.expansion(self.inputs(Z), weights)
+        return lambda X: expand(self.inputs(X))
 
     def evaluator(self, Z: Any, dtype: Any) -> collections.abc.Callable[[Any], Array]:
         evaluate = self.kernel.evaluator(self.inputs(Z), dtype)

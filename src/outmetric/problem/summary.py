@@ -71,8 +71,13 @@ class ClassSummary:
         width = features.width
         counts = moments[:, width, width]
         sums = moments[:, :width, width]
-        gram = moments.sum(axis=0)[:width, :width]
-        laplacian = np.tensordot(counts, moments, 1)[:width, :width] - sums.T @ sums
+        gram, weighted = moments.sum(axis=0)[:width, :width], np.tensordot(counts, moments, 1)[:width, :width]
+        return cls.of_sums(gram, weighted, sums, counts, features)
+
+    @classmethod
+    def of_sums(cls, gram: Array, weighted: Array, sums: Array, counts: Array, features: Features) -> ClassSummary:
+        """From the sum of G_k, that of n_k G_k, and s_k and n_k of each class, before whitening."""
+        laplacian = weighted - sums.T @ sums
         return cls(features.whiten_both(gram), features.whiten_both(laplacian), features.whiten(sums.T).T, counts)
 
     @property

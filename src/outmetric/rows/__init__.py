@@ -1,6 +1,17 @@
 """Many rows: landmarks among them, sums over blocks of them, streams, and Dask."""
 
-from outmetric.rows.chunks import Chunks, dask_client, is_dask, transform_lazily, weighted_rows
+from outmetric.rows.chunks import (
+    ChunkedPoints,
+    Chunks,
+    DaskRows,
+    cells_of,
+    dask_client,
+    in_memory,
+    is_dask,
+    transform_lazily,
+    weighted_rows,
+)
+from outmetric.rows.folds import ClassSums, class_summary, fold_sums, sums_bytes
 from outmetric.rows.landmarks import (
     CANDIDATES,
     CHOICES,
@@ -14,7 +25,7 @@ from outmetric.rows.landmarks import (
 from outmetric.rows.moments import blocks_of, gather, similarity_laplacian
 from outmetric.rows.neighbours import NeighbourGraph
 from outmetric.rows.pullback import Jacobians, PullBack, pull_back
-from outmetric.rows.statistics import CheckedBlock, Statistics
+from outmetric.rows.statistics import CheckedBlock, ReducedStatistics, Statistics, target_summary
 from outmetric.rows.streams import BlockStream
 
 __all__ = [
@@ -26,19 +37,29 @@ __all__ = [
     "LANDMARKS",
     "BlockStream",
     "CheckedBlock",
+    "ChunkedPoints",
     "Chunks",
+    "ClassSums",
+    "DaskRows",
     "Jacobians",
     "LandmarkMap",
     "NeighbourGraph",
     "PullBack",
+    "ReducedStatistics",
     "Statistics",
     "blocks_of",
+    "cells_of",
     "choose",
+    "class_summary",
     "dask_client",
+    "fold_sums",
     "gather",
+    "in_memory",
     "is_dask",
     "pull_back",
     "similarity_laplacian",
+    "sums_bytes",
+    "target_summary",
     "transform_lazily",
     "weighted_rows",
 ]

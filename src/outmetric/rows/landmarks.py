@@ -17,7 +17,7 @@ CANDIDATES = 5
 LANDMARKS = 1000
 # When? Samples up to which a fit is exact unless landmarks are asked for: a single fit; each of several that vote together; and
 # each of the many of a search that compares settings by fits.
-EXACT_SAMPLES, EXACT_MEMBERS, EXACT_SEARCHED = 10_000, 4000, 2000
+EXACT_SAMPLES, EXACT_MEMBERS, EXACT_SEARCHED = 10_000, 8000, 2000
 CHOICES = ("uniform", "kmeans++", "leverage")
 
 

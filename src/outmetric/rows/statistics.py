@@ -13,7 +13,7 @@ import scipy.linalg
 from outmetric.foundation import Array
 from outmetric.kernels import Features
 from outmetric.problem import ClassSummary, Summary, real_summary, target_components, target_scales
-from outmetric.rows.moments import Block, gather
+from outmetric.rows.moments import Block, blocks_of, gather
 
 # (rows of X, their labels or real targets, the weight of each or None)
 CheckedBlock = tuple[Any, Array, Array | None]
@@ -112,6 +112,50 @@ class Statistics:
         turn = target_components(centred[-q:, -q:] / np.multiply.outer(scales, scales), n_components) / scales[:, None]
         expand = scipy.linalg.block_diag(np.eye(constant + 1), turn)
         return real_summary(expand.T @ centred @ expand, self.features), (self.shift + mean) @ turn, scales
+
+
+@dataclass(frozen=True, eq=False)
+class ReducedStatistics:
+    """The statistics of labelled rows without the moments of single classes; made for the weights of classes that its sums have.
+
+    Parameters
+    ----------
+    sums : ClassSums
+        Of all rows; every class is there.
+    classes : array
+    """
+
+    sums: Any
+    classes: Array
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.sums.n_rows)
+
+    @property
+    def counts(self) -> Array:
+        """The rows of each class, before classes are weighed."""
+        return np.asarray(self.sums.counts)
+
+    def with_class_weights(self, weights: Array) -> ReducedStatistics:
+        """Itself: the sums have them already."""
+        assert self.sums.class_weights is not None
+        assert np.allclose(self.sums.class_weights, weights)
+        return self
+
+    def with_prototypes(self, prototypes: Array) -> Summary:
+        """With a target for each class."""
+        summary: ClassSummary = self.sums.summary
+        return summary.with_prototypes(prototypes)
+
+
+def target_summary(features: Features, points: Any, targets: Array, weights: Array | None = None) -> Summary:
+    """Of all rows, with targets of shape (n, m); no rows are similar."""
+    codes = np.zeros(len(targets), dtype=np.intp)
+    (moments,) = gather(features, blocks_of(points, codes, targets, weights), targets.shape[1]).values()
+    # In double precision whatever the features have: explained variances are differences of these.
+    counted = targets if weights is None else weights[:, None] * targets
+    return replace(real_summary(moments, features), squares=counted.T @ targets)
 
 
 class _Counted:

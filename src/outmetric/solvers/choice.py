@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from scipy.sparse.linalg import LinearOperator
 
-from outmetric.foundation import fits_in_memory, require_memory
+from outmetric.foundation import fits_in_memory, n_points, require_memory
 from outmetric.kernels import GramOperator, MatrixKernel
 from outmetric.solvers.conjugate_gradients import ConjugateGradient
 from outmetric.solvers.direct import CholeskySolver, TridiagonalSolver
@@ -12,8 +14,8 @@ from outmetric.solvers.solution import SampleSolver
 
 # Up to this many unknowns (samples x outputs) one Cholesky factorisation per iteration is cheaper than anything clever.
 DENSE_UNKNOWNS = 1500
-# From this many samples on, conjugate gradients that start from a good approximation overtake the reduction of a whole matrix.
-SPECTRAL_SAMPLES = 4000
+# From this many samples on, a few products with the kernel matrix are cheaper than its reduction.
+SPECTRAL_SAMPLES = 1500
 # Up to this many samples conjugate gradients need no preconditioner.
 SMALL_SAMPLES = 1000
 
@@ -36,12 +38,15 @@ def choose_solver(gram: GramOperator) -> tuple[type[SampleSolver], str]:
 SOLVERS: dict[str, type[SampleSolver]] = {solver.name: solver for solver in (TridiagonalSolver, CholeskySolver, ConjugateGradient)}
 
 
-def evaluates_lazily(solver: str, kernel: MatrixKernel, held_arrays: int, n: int, m: int) -> bool:
-    """True if the Gram matrices do not fit and the solver can do without them; raises if it cannot.
+def evaluates_lazily(solver: str, kernel: MatrixKernel, points: Any, held_arrays: int, m: int) -> bool:
+    """True if the solver does without Gram matrices: they do not fit, or products are faster without; raises if it cannot.
 
     ``held_arrays`` is how many (n, n) arrays the similarity and its coupling hold.
     """
+    n = n_points(points)
     iterative = solver == ConjugateGradient.name or (solver == "auto" and kernel.is_separable and n > SPECTRAL_SAMPLES)
+    if solver == ConjugateGradient.name and kernel.is_separable and m * kernel.scalars[0].product_width(points) <= n:
+        return True
     preconditioned = iterative and n > SMALL_SAMPLES and kernel.has_features
     # Kernel matrices, and unless landmarks precondition them their reduced forms.
     matrices = kernel.held_arrays(m) * (1 if preconditioned else 2) + 1 + held_arrays

@@ -12,7 +12,7 @@ from outmetric.foundation import Array
 from outmetric.kernels import GramOperator, Kronecker
 from outmetric.problem import Coupling
 from outmetric.solvers.direct import Tridiagonal, whitened_gram
-from outmetric.solvers.solution import IllConditionedError, SampleSolver, Solution, relative
+from outmetric.solvers.solution import IllConditionedError, MultiplyingSolver, Solution
 
 
 class LowRank:
@@ -32,7 +32,7 @@ class LowRank:
         return np.asarray(vectors * rest + self.basis @ (inner * (self.basis.T @ vectors)))
 
 
-class ConjugateGradient(SampleSolver):
+class ConjugateGradient(MultiplyingSolver):
     """Any kernel of any size, by conjugate gradients on X A^-1 + R' gram(R X) = lambda R^-1 Y, with C = R X.
 
     The preconditioner knows the whitened Gram matrix W of a separable kernel, or W_k for each output of another, in one of two
@@ -108,8 +108,6 @@ class ConjugateGradient(SampleSolver):
         inverse_metric = inverse_factor @ inverse_factor.T
         precondition = self._preconditioner(operator, metric_factor)
         squared_targets = float(np.sum(self.whitened_targets**2))
-        # Below this a residual is round-off.
-        nothing = np.finfo(np.float64).eps * np.sqrt(self.whitened_targets.size * squared_targets)
 
         def smooth(unknowns: Array) -> Array:
             return self.coupling.factor(product.apply(self.coupling.factor(unknowns)), transpose=True)
@@ -126,12 +124,7 @@ class ConjugateGradient(SampleSolver):
         iterations, least, since = 0, np.inf, 0
 
         def accepted(norm: float) -> bool:
-            # Half its square is what a residual costs, to be compared with what the map takes off the objective of the zero map,
-            # <R'F, lambda R^-1 Y> / 2, and for a duality gap (A = I) with the objective as well, <X, lambda R^-1 Y> / 2.
-            worth = float(np.vdot(outputs(image), self.whitened_targets))
-            if output_matrix is not None:
-                worth = min(worth, float(np.vdot(unknowns, self.whitened_targets)))
-            return bool(norm <= max(nothing, tolerance * np.sqrt(max(0.0, worth))))
+            return norm <= self.allowed_residual(unknowns, outputs(image), tolerance, certified=output_matrix is not None)
 
         while not accepted(norm := float(np.linalg.norm(residual))) and iterations < self.max_iterations:
             least, since = (norm, 0) if norm < 0.9 * least else (least, since + 1)
@@ -156,21 +149,8 @@ class ConjugateGradient(SampleSolver):
         # The recursively updated residual drifts from the true one; report the true one.
         if iterations:
             image = smooth(unknowns)
-        smoothed = outputs(image)
-        remaining = float(np.linalg.norm(self.whitened_targets - unknowns @ inverse_metric - smoothed))
-        pull = float(np.vdot(self.whitened_targets, smoothed))
-        return Solution(
-            coordinates=unknowns,
-            metric_factor=metric_factor,
-            scatter=self.scatter(self.whitened_targets - smoothed),
-            squared_norm=float(np.vdot(unknowns, smoothed)),
-            energy=None if factors is None else unknowns.T @ image,
-            coupled_norm=float(np.vdot(smoothed, smoothed)),
-            image=image,
-            iterations=iterations,
-            residual=remaining,
-            relative_residual=relative(remaining, squared_targets, pull),
-        )
+        remaining = float(np.linalg.norm(self.whitened_targets - unknowns @ inverse_metric - outputs(image)))
+        return self.solution(metric_factor, unknowns, image, mix, remaining, iterations)
 
     def _preconditioner(self, operator: GramOperator, metric_factor: Array) -> Callable[[Array], Array]:
         """The inverse of X -> X A^-1 + R' gram(R X), exact or nearly so if the outputs do not mix."""

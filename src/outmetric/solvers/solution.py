@@ -219,6 +219,40 @@ class SampleSolver(Solver):
         return residual.T @ residual + self.scatter_floor
 
 
+class MultiplyingSolver(SampleSolver):
+    """A solver by products with the kernel matrix: its unknowns X = R^-1 C solve X A^-1 + R' gram(R X) = T, T = lambda R^-1 Y."""
+
+    def allowed_residual(self, unknowns: Array, outputs: Array, tolerance: float, *, certified: bool) -> float:
+        """The norm at which a residual is small enough; ``certified``: a duality gap will be made of the solution."""
+        targets = self.whitened_targets
+        # Half its square is what a residual costs, to be compared with what the map takes off the objective of the zero map,
+        # <R'F, lambda R^-1 Y> / 2, and for a duality gap (A = I) with the objective as well, <X, lambda R^-1 Y> / 2.
+        worth = float(np.vdot(outputs, targets))
+        if certified:
+            worth = min(worth, float(np.vdot(unknowns, targets)))
+        round_off = np.finfo(np.float64).eps * np.sqrt(targets.size * float(np.sum(targets**2)))
+        return float(max(round_off, tolerance * np.sqrt(max(0.0, worth))))
+
+    def solution(
+        self, metric_factor: Array, unknowns: Array, image: Array, mix: Array | None, residual: float, iterations: int
+    ) -> Solution:
+        """Of unknowns X with R' K R X = ``image``, and outputs R'F = image B if the kernel is separable (``mix`` is B)."""
+        targets = self.whitened_targets
+        outputs = image if mix is None else image @ mix
+        return Solution(
+            coordinates=unknowns,
+            metric_factor=metric_factor,
+            scatter=self.scatter(targets - outputs),
+            squared_norm=float(np.vdot(unknowns, outputs)),
+            energy=None if mix is None else unknowns.T @ image,
+            coupled_norm=float(np.vdot(outputs, outputs)),
+            image=image,
+            iterations=iterations,
+            residual=residual,
+            relative_residual=relative(residual, float(np.sum(targets**2)), float(np.vdot(outputs, targets))),
+        )
+
+
 def relative(residual: float, squared_targets: float, pull: float) -> float:
     """A residual relative to a map; ``squared_targets`` is |lambda R^-1 Y|^2, and ``pull`` is lambda <Y, F>: less for weak maps."""
     scale = np.sqrt(max(0.0, min(squared_targets, pull)))
