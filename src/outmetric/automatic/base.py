@@ -15,7 +15,7 @@ from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from outmetric.automatic.goals import Goal
-from outmetric.automatic.inputs import Inputs
+from outmetric.automatic.inputs import Inputs, RowsInChunks
 from outmetric.automatic.landmarks import rewarding_landmarks
 from outmetric.automatic.members import (
     Candidate,
@@ -31,8 +31,21 @@ from outmetric.automatic.selection import combine
 from outmetric.choosing import BestMapMixin, Novelty, committee_facts, unnamed_rows
 from outmetric.columns import table_encoder
 from outmetric.estimators import Described, Fact, check_unlabelled, data, gaps, without_gaps
-from outmetric.foundation import Array, Budget, announce, check_number, check_sample_weight, one_blas_thread
+from outmetric.foundation import (
+    Array,
+    Budget,
+    announce,
+    check_number,
+    check_sample_weight,
+    fits_in_memory,
+    n_points,
+    side_by_side,
+)
+from outmetric.rows import EXACT_MEMBERS, DaskRows, in_memory, is_dask, transform_lazily
 
+# Of a Dask collection with more rows than would be fitted exactly, so many are fetched at most, to learn how tables are encoded and
+# scaled, to grow forests, and to vote.
+FETCHED_ROWS = 10_000
 # Rows that settings are compared on, and landmarks among them, at most.
 SEARCHED_ROWS, SEARCHED_LANDMARKS = 3000, 200
 # With a time budget: the share of it that comparing settings may take at most.
@@ -52,6 +65,7 @@ class Search:
     seed: int
     table: Any
     unlabelled: Array | None = None
+    chunks: RowsInChunks | None = None
 
 
 class AutomaticMetric(ClassNamePrefixFeaturesOutMixin, BestMapMixin, TransformerMixin, Described):
@@ -63,6 +77,8 @@ class AutomaticMetric(ClassNamePrefixFeaturesOutMixin, BestMapMixin, Transformer
     n_jobs: int | None
     verbose: bool | Callable[[int, int, str], object]
     committee_: list[Member]
+    classes_: Array
+    n_targets_: int
     # What it is, and what its scores are, for people.
     _kind: ClassVar[str] = ""
     _loss_name: ClassVar[str] = ""
@@ -107,6 +123,8 @@ class AutomaticMetric(ClassNamePrefixFeaturesOutMixin, BestMapMixin, Transformer
         Parameters
         ----------
         X : array or DataFrame of shape (n, d)
+            Dask's too: the maps are then sums over all chunks, and made of landmarks; at most 10,000 rows are fetched, from which
+            it is learned how the table is encoded and scaled, and which grow forests and vote.
         y : array of shape (n,), or (n, q) for several real targets
             If ``unlabeled`` is not None, some may be missing: -1 among whole numbers, NaN among real targets, None or NaN among
             words.
@@ -119,30 +137,42 @@ class AutomaticMetric(ClassNamePrefixFeaturesOutMixin, BestMapMixin, Transformer
             delattr(self, name)  # nothing of an earlier fit may survive one that ends early
         if self.time_budget is not None:
             check_number("time_budget", self.time_budget, positive=True)
-        X = self.check_table(X, reset=True)
         check_unlabelled(self.unlabeled, 0.0)
-        missing = np.zeros(len(X), dtype=bool)
+        if is_dask(X):
+            X, y, sample_weight = DaskRows(X), in_memory(y), in_memory(sample_weight)
+            few = len(X) <= EXACT_MEMBERS and fits_in_memory(8.0 * 3 * len(X) * X.shape[1])
+            X = X[:] if few else X
+        X = X if isinstance(X, DaskRows) else self.check_table(X, reset=True)
+        n = n_points(X)
+        missing = np.zeros(n, dtype=bool)
         if self.unlabeled is not None and y is not None:
             missing = gaps(y)
         targets = self._check_targets(without_gaps(y, missing) if missing.any() else y)
-        if len(targets) != np.sum(~missing) or len(missing) != len(X):
-            raise ValueError(f"Found input variables with inconsistent numbers of samples: {[len(X), len(missing)]}")
-        weights = check_sample_weight(sample_weight, len(X))
-        counted = np.ones(len(X), dtype=bool) if weights is None else weights > 0
-        whole = X
-        if not counted.all() or missing.any():
-            targets = targets[counted[~missing]]
-            X = _safe_indexing(X, np.flatnonzero(counted & ~missing))
-        goal = self._goal(targets, None if weights is None else weights[counted & ~missing])
+        if len(targets) != np.sum(~missing) or len(missing) != n:
+            raise ValueError(f"Found input variables with inconsistent numbers of samples: {[n, len(missing)]}")
+        weights = check_sample_weight(sample_weight, n)
+        counted = np.ones(n, dtype=bool) if weights is None else weights > 0
+        known = counted & ~missing
+        targets = targets[counted[~missing]]
+        # Once absent rows are gone, those that are left may all count once.
+        goal = self._goal(targets, None if weights is None else check_sample_weight(weights[known], len(targets)))
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(2**31))
+        whole, chunks = X, None
+        if isinstance(X, DaskRows):
+            if missing.any():
+                raise ValueError("rows without labels need all rows in memory; take those with labels, X[known], or fewer rows.")
+            X, goal, rows, chunks = self._fetched(X, np.flatnonzero(known), goal, rng, seed)
+        else:
+            X = X if known.all() else _safe_indexing(X, np.flatnonzero(known))
+            rows = None
         encoder = table_encoder(X)
         numbers = np.asarray(X if encoder is None else encoder.fit_transform(X), dtype=np.float64)
         unlabelled = None
         if self.unlabeled == "graph" and (missing & counted).any():
             others = _safe_indexing(whole, np.flatnonzero(missing & counted))
             unlabelled = np.asarray(others if encoder is None else encoder.transform(others), dtype=np.float64)
-        rows = goal.some_rows(SEARCHED_ROWS, rng)
+        rows = goal.some_rows(SEARCHED_ROWS, rng) if rows is None else rows
         own = goal.of(rows)
         search = budget.keeping(0.0 if self.time_budget is None else (1 - SEARCH_SHARE) * self.time_budget)
         screening = Screening(
@@ -155,7 +185,7 @@ class AutomaticMetric(ClassNamePrefixFeaturesOutMixin, BestMapMixin, Transformer
             self._tell,
             unlabelled,
         )
-        self._search = Search(screening, encoder, numbers, goal, seed, X, unlabelled)
+        self._search = Search(screening, encoder, numbers, goal, seed, X, unlabelled, chunks)
         try:
             screening.run()
         finally:
@@ -163,8 +193,18 @@ class AutomaticMetric(ClassNamePrefixFeaturesOutMixin, BestMapMixin, Transformer
                 Candidate(None, {}, reading.n_neighbors, -reading.loss, setting.description)
                 for setting, reading in sorted(screening.losses, key=lambda pair: pair[1].loss)
             ]
-        with one_blas_thread():
+        with side_by_side():
             return self._conclude(budget)
+
+    def _fetched(
+        self, X: DaskRows, numbers: Array, goal: Goal, rng: np.random.RandomState, seed: int
+    ) -> tuple[Any, Goal, Array, RowsInChunks]:
+        """Some of the rows that count, what is to be predicted of them, and which of them settings are compared on; and all."""
+        searched = goal.some_rows(SEARCHED_ROWS, rng)
+        others = goal.some_rows(max(1, FETCHED_ROWS - len(searched)), np.random.RandomState(seed))
+        sample = np.union1d(searched, others) if goal.n_rows > FETCHED_ROWS else np.arange(goal.n_rows)
+        chunks = RowsInChunks(X, numbers, goal.learned, goal.weights, sample)
+        return self.check_table(chunks.fetched, reset=True), goal.of(sample), np.searchsorted(sample, searched), chunks
 
     def finish(self, X: Any, y: Any) -> Self:
         """Go on after `fit` was interrupted, with the candidates that were scored until then.
@@ -176,8 +216,9 @@ class AutomaticMetric(ClassNamePrefixFeaturesOutMixin, BestMapMixin, Transformer
         budget = Budget(self.time_budget)
         if hasattr(self, "committee_") or not getattr(self, "candidates_", None):
             raise NotFittedError("there is no interrupted fit with a candidate that was scored: there is nothing to go on from.")
-        self.check_table(X, reset=True)
-        with one_blas_thread():
+        if not is_dask(X):
+            self.check_table(X, reset=True)
+        with side_by_side():
             return self._conclude(budget)
 
     def _conclude(self, budget: Budget) -> Self:
@@ -190,18 +231,22 @@ class AutomaticMetric(ClassNamePrefixFeaturesOutMixin, BestMapMixin, Transformer
         chosen = self._select(found.screening, np.random.default_rng(found.seed))
         chosen.sort(key=lambda one: (one.tried.loss, -one.weight))
         self._tell(1, 1, f"fitting {len(chosen)} maps" + (", if there is time" if budget.limited else ""))
-        fits = MemberFits(found.screening, found.encoder, found.numbers, found.goal, found.seed, self.n_jobs, found.unlabelled)
+        fits = MemberFits(
+            found.screening, found.encoder, found.numbers, found.goal, found.seed, self.n_jobs, found.unlabelled, found.chunks
+        )
         usual = rewarding_landmarks(fits, chosen[0], budget)
-        committee = fit_committee(fits, chosen, usual, budget)
-        self.left_out_ += committee.left_out
-        best = committee.members[0]
+        committee, left_out = fit_committee(fits, chosen, usual, budget)
+        self.left_out_ += left_out
+        best = committee[0]
         self.novelty_ = Novelty.learn(
             fits.unlearned(best.pipeline), best.pipeline, found.table, found.goal.learned, NEIGHBOURS, most=NOVELTY_ROWS
         )
         self.neighbours_ = fits.neighbours(best.pipeline, NEIGHBOURS)
-        self.committee_, self.best_estimator_ = committee.members, best.pipeline
+        self.committee_, self.best_estimator_ = committee, best.pipeline
         self.best_score_ = best.candidate.score
         self._n_features_out = self.best_estimator_[-1].coefficients_.shape[1]
+        if found.chunks is not None:
+            self.sampled_rows_ = found.chunks.numbers[found.chunks.sample]
         if found.unlabelled is not None:
             self.n_unlabeled_ = len(found.unlabelled)
         self.fit_time_ = budget.spent
@@ -222,9 +267,11 @@ class AutomaticMetric(ClassNamePrefixFeaturesOutMixin, BestMapMixin, Transformer
         check_is_fitted(self)
         return to_learn_anew(self.best_estimator_, self.committee_[0].candidate.description, real=not hasattr(self, "classes_"))
 
-    def mean_prediction(self, X: Any) -> Array:
-        """The committee's weighted mean: probabilities (n, classes), or real targets (n, q)."""
+    def mean_prediction(self, X: Any) -> Any:
+        """The committee's weighted mean: probabilities (n, classes), or real targets (n, q); lazily for Dask collections."""
         check_is_fitted(self)
+        if is_dask(X):
+            return transform_lazily(self.mean_prediction, X, len(self.classes_) if hasattr(self, "classes_") else self.n_targets_)
         X = self.check_table(X, reset=False)
         with unnamed_rows():
             return committee_predictions(self.committee_, X)
@@ -243,11 +290,20 @@ class AutomaticMetric(ClassNamePrefixFeaturesOutMixin, BestMapMixin, Transformer
             Fact("learned from", data(metric.n_samples_fit_, self.n_features_in_, getattr(self, "classes_", ()))),
             Fact("compared", f"{len(self.candidates_)} candidates"),
             *self._unlabelled_facts(),
+            *self._chunk_facts(),
             *([Fact("left out", f"for lack of time: {'; '.join(left_out)}")] if left_out else []),
             Fact("committee", f"{len(self.committee_)} maps vote"),
             *committee_facts(self._loss_name, self.committee_),
             *self.reason_facts(),
             Fact("time", f"{self.fit_time_:.1f} s"),
+        ]
+
+    def _chunk_facts(self) -> list[Fact]:
+        """What was not learned from all rows."""
+        if not hasattr(self, "sampled_rows_"):
+            return []
+        return [
+            Fact("in chunks", f"maps are of all rows; scales, forests and votes of {len(self.sampled_rows_)} that were fetched")
         ]
 
     def _unlabelled_facts(self) -> list[Fact]:

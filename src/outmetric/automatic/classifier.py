@@ -15,6 +15,7 @@ from outmetric.automatic.selection import Criterion, by_scorer, combine
 from outmetric.choosing import CountedVotes, check_voters, scorer_of
 from outmetric.estimators import check_labels
 from outmetric.foundation import Array, combined_weights, exportable_votes, storable
+from outmetric.rows import is_dask
 
 # How many times the logarithms of the classes' frequencies are taken off before the most probable class is named.
 DISCOUNTS = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -167,17 +168,20 @@ class MetricClassifier(ClassifierMixin, AutomaticMetric):
         discount = 0.0 if self._wants_probabilities else self._best_discount(goal, predictions)
         self.class_offsets_ = -discount * np.log(goal.frequencies)
 
-    def predict_proba(self, X: Any) -> Array:
-        """The committee's mean of probabilities, shape (n, classes)."""
+    def predict_proba(self, X: Any) -> Any:
+        """The committee's mean of probabilities, shape (n, classes); lazily for Dask collections, as `predict`."""
         return self.mean_prediction(X)
 
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of `predict_proba`."""
         return np.asarray(np.log(self.predict_proba(X)))
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any) -> Any:
         """The most probable class, or the one that ``scoring`` rewards."""
-        return self._named(self.predict_proba(X))
+        probabilities = self.predict_proba(X)
+        if is_dask(X):
+            return probabilities.map_blocks(self._named, drop_axis=1, dtype=self.classes_.dtype)
+        return self._named(probabilities)
 
     def _named(self, probabilities: Array) -> Array:
         offsets = getattr(self, "class_offsets_", np.zeros(len(self.classes_)))  # models of version 0.1 have none

@@ -22,6 +22,8 @@ from outmetric.problem import make_prototypes
 FOLDS = 5
 # Of a temperature: Newton steps, and where its logarithm may be.
 STEPS, LEAST, MOST = 15, -3.0, 6.0
+# The slope of real targets is drawn towards 1 as if so many rows had told it.
+SLOPE_ROWS = 20.0
 EVERY = slice(None)
 # No class is ever denied.
 LEAST_PROBABILITY = 1e-6
@@ -38,12 +40,15 @@ class Reading:
     temperature : float or None
     n_neighbors : int or None
         None: not by neighbours.
+    slope : float
+        Of real targets: by how much outputs are stretched about the mean.
     """
 
     predictions: Array
     loss: float
     temperature: float | None = None
     n_neighbors: int | None = None
+    slope: float = 1.0
 
 
 class Goal(ABC):
@@ -264,8 +269,15 @@ class RealGoal(Goal):
         return list(KFold(min(FOLDS, n), shuffle=True, random_state=rng).split(np.zeros(n)))
 
     def read_map(self, outputs: Array) -> Reading:
-        predictions = self.centre + outputs * self.scale
-        return Reading(predictions, float(self.loss(predictions)))
+        slope = self._slope(outputs)
+        predictions = self.centre + slope * outputs * self.scale
+        return Reading(predictions, float(self.loss(predictions)), slope=slope)
+
+    def _slope(self, outputs: Array) -> float:
+        """The best by squared error, drawn towards 1."""
+        counted = outputs if self.weights is None else self.weights[:, None] * outputs
+        size, prior = float(np.vdot(counted, outputs)), SLOPE_ROWS / len(outputs)
+        return max(0.0, (float(np.vdot(counted, self.targets)) / size + prior) / (1 + prior)) if size > 0 else 1.0
 
     def read_neighbours(self, parts: Sequence[tuple[Array, Array, Array, Array]], counts: Array) -> list[Reading]:
         found = np.empty((len(counts), *self.values.shape))

@@ -1,17 +1,23 @@
-"""The rows that settings are compared on: encoded once, scaled once in each way, with their distances to the landmarks."""
+"""The rows that settings are compared on: encoded once, scaled once in each way, with their distances to the landmarks.
+
+Rows of Dask collections stay in their chunks, where they are encoded and scaled as the rows that were fetched say.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
 from sklearn.preprocessing import QuantileTransformer, StandardScaler
 
+from outmetric.columns import without_na
 from outmetric.foundation import Array
+from outmetric.rows import DaskRows
 
 SCALINGS = ("standard", "quantile")
 # Quantiles of each feature, at most.
@@ -96,3 +102,54 @@ class Inputs:
                 rows = self.scaled(scaling)
                 self._distances[key] = Distances.between(rows, self.landmarks, norm)
             return self._distances[key]
+
+
+@dataclass(frozen=True, eq=False)
+class RowsInChunks:
+    """All rows of a Dask collection, for maps whose statistics are sums over its chunks.
+
+    Parameters
+    ----------
+    rows : DaskRows
+    numbers : array
+        Of the rows that count.
+    learned, weights : arrays
+        Their targets, and how often each of them counts, or None.
+    sample : array
+        Which of them were fetched.
+    """
+
+    rows: DaskRows
+    numbers: Array
+    learned: Array
+    weights: Array | None
+    sample: Array
+
+    @property
+    def fetched(self) -> Any:
+        """The rows that were."""
+        return self.rows[self.numbers[self.sample]]
+
+    def fit(self, metric: Any, steps: Sequence[Any], n_columns: int) -> None:
+        """Fit a metric to all rows, after steps that are fitted already and give so many columns."""
+        prepared = self.rows.prepared(partial(_as_numbers, list(steps)), n_columns)
+        learned, weights = self.learned, self.weights
+        if len(self.numbers) < len(self.rows):
+            learned = np.repeat(learned[:1], len(self.rows), axis=0)
+            learned[self.numbers] = self.learned
+            weights = np.zeros(len(self.rows))
+            weights[self.numbers] = 1.0 if self.weights is None else self.weights
+        metric.fit(prepared, learned, weights)
+
+
+def _as_numbers(steps: list[Any], chunk: Any) -> Array:
+    found = without_na(chunk)
+    for step in steps:
+        found = step.transform(found)
+    values = np.asarray(found, dtype=np.float64)
+    if np.isnan(values).any():
+        raise ValueError(
+            "X contains NaN, and none of the rows that were fetched to learn how gaps are filled has one in this column: fill them "
+            "before, by the column's median say."
+        )
+    return values

@@ -11,19 +11,23 @@ from outmetric.rows import EXACT_MEMBERS, LANDMARKS
 # Numbers of landmarks, each twice the one before; a step, which takes several times as long, is taken if the loss falls by at least
 # this share of it.
 MOST, GAIN = 4000, 0.05
+# No more than one for so many rows, so that maps take about as long as a forest of all rows.
+SHARE = 6
+# Arrays of n x n of exact fits, two side by side.
+HELD = 4
 # Rows that the numbers are compared on.
 VALIDATION = 2000
 
 
 def rewarding_landmarks(fits: MemberFits, best: Chosen, budget: Budget) -> int | None:
-    """By validation with the best map; None for exact fits, of few rows."""
+    """By validation with the best map; None for exact fits, of rows that are few and whose kernel matrices fit in memory."""
     n = len(fits.numbers)
-    if n <= EXACT_MEMBERS:
+    if n <= EXACT_MEMBERS and fits_in_memory(8.0 * HELD * n * n):
         return None
     order = np.random.default_rng(fits.seed).permutation(n)
     test, train = order[:VALIDATION], order[VALIDATION:]
     count, loss = LANDMARKS, np.inf
-    while not budget.limited and 2 * count <= min(MOST, len(train) // 2) and fits_in_memory(8.0 * 8 * count * count + 8.0 * n):
+    while not budget.limited and 2 * count <= min(MOST, len(train) // SHARE) and fits_in_memory(8.0 * 8 * count * count + 8.0 * n):
         loss = fits.validation_loss(best, count, train, test) if loss == np.inf else loss
         more = fits.validation_loss(best, 2 * count, train, test)
         if more > (1 - GAIN) * loss:

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed  # not those of scikit-learn, which change the filters of warnings that threads share
 from sklearn.base import clone
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import Pipeline
-from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from outmetric.automatic.goals import ClassGoal, Goal, softmax
-from outmetric.automatic.inputs import scaler_of
+from outmetric.automatic.inputs import RowsInChunks, scaler_of
 from outmetric.automatic.screening import FOLD_TREES, GRAPH_NEIGHBOURS, TREES, Screening, Tried
 from outmetric.automatic.settings import MapSetting, Prepared, forest_of
 from outmetric.choosing import Novelty, counted_votes, neighbours_to_onnx, smoothed_votes
@@ -39,6 +39,8 @@ from outmetric.kernels import Forest, Scalar, Transformed
 FEWER_LANDMARKS, LANDMARKS_COST, EXACT_COST = (1000, 500, 250, 100), 1.5, 2.0
 # More rows than these are solved by conjugate gradients, to a gap that no prediction shows: without collocation steps are few.
 REDUCED, PREDICTED = 2000, 1e-4
+# Trees of forests by which novelty is judged, a rank among rows.
+FEW_TREES = 20
 
 
 @storable("Candidate", holds_models=True)
@@ -96,6 +98,8 @@ class Member:
         Of classes that are read off the distances to their prototypes.
     weight : float
         Its share of the committee's prediction.
+    slope : float
+        Of real targets that are read off the map: by how much it is stretched about its mean.
     """
 
     candidate: Candidate
@@ -103,6 +107,7 @@ class Member:
     voters: Any = None
     temperature: float | None = None
     weight: float = 1.0
+    slope: float = 1.0
 
     def predictions(self, coordinates: Array) -> Array:
         """Probabilities (n, classes), or real targets (n, q), of rows by their coordinates in the map."""
@@ -112,7 +117,8 @@ class Member:
             return smoothed_votes(counted_votes(self.voters, coordinates), self.voters.n_neighbors)
         metric = self.pipeline[-1]
         if self.temperature is None:
-            return np.asarray(coordinates * metric.target_scales_)
+            centre = metric.metric_.offset
+            return np.asarray((centre + self.slope * (coordinates - centre)) * metric.target_scales_)
         # No class is denied by more than as many rows could tell.
         rows = metric.n_samples_fit_
         return smoothed_votes(rows * softmax(2 * self.temperature * coordinates @ metric.prototypes_.T), rows)
@@ -122,7 +128,9 @@ class Member:
         if self.voters is not None:
             found = neighbours_to_onnx(graph, self.voters, coordinates)
         elif self.temperature is None:
-            found = graph("Mul", coordinates, self.pipeline[-1].target_scales_)
+            metric = self.pipeline[-1]
+            found = graph("Mul", coordinates, self.slope * metric.target_scales_)
+            found = graph("Add", found, (1 - self.slope) * metric.metric_.offset * metric.target_scales_)
         else:
             metric = self.pipeline[-1]
             rows, classes = metric.n_samples_fit_, len(metric.prototypes_)
@@ -138,6 +146,7 @@ def check_committee(found: Any) -> None:
             raise ValueError(f"a committee has a member that is a {type(member).__name__}")
         check_number("weight", member.weight, positive=True)
         check_number("temperature", member.temperature if member.temperature is not None else 1.0, positive=True)
+        check_number("slope", member.slope)
     for pipeline in [found.best_estimator_, *(member.pipeline for member in found.committee_)]:
         if not isinstance(pipeline, Pipeline) or not is_fitted(pipeline):
             raise ValueError(f"a committee has a map that is a {type(pipeline).__name__}, or not fitted")
@@ -224,13 +233,15 @@ class MemberFits:
         That has tried it.
     encoder : fitted transformer or None
     numbers : array of shape (n, d)
-        All rows, encoded.
+        All rows, encoded, or those that were fetched.
     goal : Goal
-        Of all rows.
+        Of these.
     seed : int
     n_jobs : int or None
     unlabelled : array of shape (n', d) or None
         Rows without labels, encoded.
+    chunks : RowsInChunks or None
+        All rows, if they are not in memory.
     """
 
     screening: Screening
@@ -240,6 +251,7 @@ class MemberFits:
     seed: int
     n_jobs: int | None = None
     unlabelled: Array | None = None
+    chunks: RowsInChunks | None = None
 
     def __post_init__(self) -> None:
         self.scalers: dict[str, Any] = {}
@@ -278,7 +290,7 @@ class MemberFits:
         described = Candidate(
             clone(pipeline), {}, reading.n_neighbors, -reading.loss, description, self.screening.goal.told(reading.predictions)
         )
-        return Member(described, pipeline, voters, reading.temperature, chosen.weight)
+        return Member(described, pipeline, voters, reading.temperature, chosen.weight, reading.slope)
 
     def neighbours(self, pipeline: Pipeline, n_neighbors: int) -> Any:
         """The training rows in a map."""
@@ -330,7 +342,7 @@ class MemberFits:
         if reading.n_neighbors is not None:
             kind = KNeighborsClassifier if isinstance(self.goal, ClassGoal) else KNeighborsRegressor
             voters = kind(reading.n_neighbors).fit(metric.transform(rows[train]), self.goal.of(train).learned)
-        member = Member(_UNNAMED, Pipeline([("metric", metric)]), voters, reading.temperature)
+        member = Member(_UNNAMED, Pipeline([("metric", metric)]), voters, reading.temperature, slope=reading.slope)
         return float(self.goal.of(test).loss(member.predictions(metric.transform(rows[test]))))
 
     def _scaled(self, setting: MapSetting) -> Array:
@@ -349,6 +361,8 @@ class MemberFits:
             steps.append(("scale", self.scalers[setting.scaling]))
         if setting.graph_weight:
             self._fit_graph(setting, metric, rows)
+        elif self.chunks is not None:
+            self.chunks.fit(metric, [step for _, step in steps], rows.shape[1])
         else:
             metric.fit(rows, self.goal.learned, self.goal.weights)
         return Pipeline([*steps, ("metric", metric)])
@@ -383,7 +397,7 @@ class MemberFits:
         found = clone(pipeline)
         for name, forest in self.forests.items():
             if pipeline[-1].kernel is forest:
-                found[-1].set_params(kernel=self._forest(name, FOLD_TREES))
+                found[-1].set_params(kernel=self._forest(name, FEW_TREES))
         return found
 
     def affordable_landmarks(self, first: Chosen, usual: int | None, budget: Budget) -> int | None:
@@ -404,16 +418,8 @@ class MemberFits:
         return next((count for count in fewer if budget.allows(seconds * (count / fewest) ** LANDMARKS_COST)), fewest)
 
 
-@dataclass(frozen=True, eq=False)
-class Committee:
-    """Members, and what was left out for lack of time, in words."""
-
-    members: list[Member]
-    left_out: list[str]
-
-
-def fit_committee(fits: MemberFits, chosen: Iterable[Chosen], usual: int | None, budget: Budget) -> Committee:
-    """Fit what was chosen, the best first, as far as there is time; there is one member at least."""
+def fit_committee(fits: MemberFits, chosen: Iterable[Chosen], usual: int | None, budget: Budget) -> tuple[list[Member], list[str]]:
+    """Fit what was chosen, the best first, as far as there is time; one member at least, and what was left out, in words."""
     wanted = list(chosen)
     landmarks = fits.affordable_landmarks(wanted[0], usual, budget)
     if not budget.limited:
@@ -438,4 +444,4 @@ def fit_committee(fits: MemberFits, chosen: Iterable[Chosen], usual: int | None,
     if len(members) < len(wanted) and failure is None:
         left_out.append(f"{len(wanted) - len(members)} of {len(wanted)} maps that were chosen")
     total = _total_weight(members)
-    return Committee([replace(member, weight=member.weight / total) for member in members], left_out)
+    return [replace(member, weight=member.weight / total) for member in members], left_out

@@ -113,7 +113,7 @@ class MetricRegressor(RegressorMixin, AutomaticMetric):
     def _learn_from(self, goal: RealGoal, predictions: Array) -> None:
         self.out_of_fold_errors_ = goal.values - predictions
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any) -> Any:
         """The committee's mean, of shape (n,), or (n, q) if the targets had columns."""
         return self._shaped(self.mean_prediction(X))
 
@@ -137,7 +137,7 @@ class MetricRegressor(RegressorMixin, AutomaticMetric):
         found = np.stack([centre - half, centre + half], axis=-1)
         return found if self.has_columns_ else found[:, 0]
 
-    def _shaped(self, values: Array) -> Array:
+    def _shaped(self, values: Any) -> Any:
         return values if self.has_columns_ else values[:, 0]
 
     def __sklearn_tags__(self) -> Any:

@@ -1,9 +1,9 @@
-"""Out-of-fold outputs of many maps: kernel ridge regression on landmark features.
+"""Out-of-fold outputs of many maps: kernel ridge regression on landmarks.
 
-With features Phi of all rows, K ~ Phi Phi', the map of model 2 with B = I and without collocation, fitted without the rows S, has
-the outputs Phi theta with
+With the kernel values V of all rows at the landmarks, K ~ V K_zz^-1 V', the map of model 2 with B = I and without collocation,
+fitted without the rows S, has the outputs V c with
 
-    (Phi'Phi - Phi_S'Phi_S + I / lambda) theta = Phi'Y - Phi_S'Y_S,
+    (V'V - V_S'V_S + K_zz / lambda) c = V'Y - V_S'Y_S,
 
 a Cholesky factorisation for each fold and lambda. B = I is exact for one output, and with several close enough to tell which
 kernel and which lambda suit the data. Rows with weights count as often as these say.
@@ -15,41 +15,37 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
+from scipy.linalg import cho_factor, cho_solve
 
 from outmetric.foundation import Array
 
-# Relative to the mean of the diagonal; features are compared, not kept, so that round-off in small directions does no harm.
-JITTER = 1e-8
+# On the diagonal of K_zz, for each kernel value, relative to its mean: K_zz / lambda must stand out from the round-off of V'V.
+JITTER = 2e-12
 
 Folds = Sequence[tuple[Array, Array]]
 
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """Features Phi = K_xz L'^-1 with K_zz = L L', of all rows at some landmarks.
+    """Kernel values at some landmarks.
 
     Attributes
     ----------
     values : array of shape (n, p)
-    factor : array of shape (p, p)
-        L.
+        V, of all rows.
+    gram : array of shape (p, p)
+        K_zz, among the landmarks.
     """
 
     values: Array
-    factor: Array
+    gram: Array
 
     @classmethod
-    def of(cls, kernel_values: Array, landmark_values: Array) -> Features:
-        """From the kernel values between all rows and the landmarks, and among the landmarks."""
-        gram = landmark_values.copy()
-        gram.flat[:: len(gram) + 1] += JITTER * np.trace(gram) / len(gram)
-        factor = cholesky(gram, lower=True, check_finite=False)
-        return cls(solve_triangular(factor, kernel_values.T, lower=True, check_finite=False).T, factor)
-
-    def coefficients(self, parameters: Array) -> Array:
-        """Those of the kernel functions at the landmarks."""
-        return np.asarray(solve_triangular(self.factor, parameters, lower=True, trans="T", check_finite=False))
+    def of(cls, values: Array, landmarks: Array) -> Features:
+        """From the values of all rows, of which some are landmarks."""
+        gram = values[landmarks]
+        gram.flat[:: len(gram) + 1] += JITTER * values.size * np.trace(gram) / len(gram)
+        return cls(values, gram)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,23 +55,23 @@ class OutOfFold:
     Attributes
     ----------
     outputs : array of shape (weights, n, m)
-    parameters : list of arrays of shape (weights, p, m)
-        Of the maps of each fold.
+    coefficients : list of arrays of shape (weights, p, m)
+        Of the maps of each fold, at the landmarks.
     """
 
     outputs: Array
-    parameters: list[Array]
+    coefficients: list[Array]
 
 
 def out_of_fold(
-    features: Sequence[Array], targets: Array, folds: Folds, weights: Sequence[float], of_rows: Array | None = None
+    features: Sequence[Features], targets: Array, folds: Folds, weights: Sequence[float], of_rows: Array | None = None
 ) -> OutOfFold:
     """Fit the maps of all regression weights without each fold.
 
     Parameters
     ----------
-    features : arrays of shape (n, p)
-        One for each fold, of all rows; or one for all of them.
+    features : sequence of Features
+        One for each fold; or one for all of them.
     targets : array of shape (n, m)
     folds : (train, test) row numbers
     weights : regression weights
@@ -84,29 +80,29 @@ def out_of_fold(
     """
     n, m = targets.shape
     outputs = np.zeros((len(weights), n, m))
-    parameters = []
-    together = training_sums(features[0], targets, of_rows) if len(features) == 1 else None
+    coefficients = []
+    together = training_sums(features[0].values, targets, of_rows) if len(features) == 1 else None
     for fold, (train, test) in enumerate(folds):
-        phi = features[0] if together is not None else features[fold]
+        own = features[0] if together is not None else features[fold]
+        values = own.values
         if together is not None:
-            held = training_sums(phi[test], targets[test], None if of_rows is None else of_rows[test])
+            held = training_sums(values[test], targets[test], None if of_rows is None else of_rows[test])
             gram, cross = together[0] - held[0], together[1] - held[1]
         else:
-            gram, cross = training_sums(phi[train], targets[train], None if of_rows is None else of_rows[train])
-        found = np.stack([solve(gram, cross, weight) for weight in weights])
-        outputs[:, test] = phi[test] @ found
-        parameters.append(found)
-    return OutOfFold(outputs, parameters)
+            gram, cross = training_sums(values[train], targets[train], None if of_rows is None else of_rows[train])
+        found = np.stack([solve(gram, cross, own.gram, weight) for weight in weights])
+        outputs[:, test] = values[test] @ found
+        coefficients.append(found)
+    return OutOfFold(outputs, coefficients)
 
 
-def training_sums(features: Array, targets: Array, weights: Array | None = None) -> tuple[Array, Array]:
-    """Phi'Phi and Phi'Y, with the rows' weights."""
-    counted = features if weights is None else weights[:, None] * features
-    return counted.T @ features, counted.T @ targets
+def training_sums(values: Array, targets: Array, weights: Array | None = None) -> tuple[Array, Array]:
+    """V'V and V'Y, with the rows' weights."""
+    counted = values if weights is None else weights[:, None] * values
+    return counted.T @ values, counted.T @ targets
 
 
-def solve(gram: Array, cross: Array, weight: float) -> Array:
-    """(Phi'Phi + I / lambda)^-1 Phi'Y."""
-    system = gram.copy()
-    system.flat[:: len(system) + 1] += 1 / weight
-    return np.asarray(cho_solve(cho_factor(system, lower=True, overwrite_a=True, check_finite=False), cross, check_finite=False))
+def solve(squares: Array, cross: Array, gram: Array, weight: float) -> Array:
+    """(V'V + K_zz / lambda)^-1 V'Y."""
+    factor = cho_factor(squares + gram / weight, lower=True, overwrite_a=True, check_finite=False)
+    return np.asarray(cho_solve(factor, cross, check_finite=False))

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from sklearn.utils.parallel import Parallel, delayed
+from joblib import Parallel, delayed  # not those of scikit-learn, which change the filters of warnings that threads share
 
 from outmetric.automatic.goals import Goal, Reading, RealGoal
 from outmetric.automatic.inputs import SCALINGS, Inputs
@@ -22,9 +22,9 @@ from outmetric.automatic.ridge import Features, Folds, OutOfFold, out_of_fold, s
 from outmetric.automatic.settings import MapSetting, Prepared, forest_of, transformed
 from outmetric.columns import FeatureWeights
 from outmetric.estimators import transform_of
-from outmetric.foundation import Array, Budget, Tell, now, one_blas_thread
+from outmetric.foundation import Array, Budget, Tell, now, side_by_side
 from outmetric.kernels import KERNELS as KINDS
-from outmetric.kernels import ScalarKernel
+from outmetric.kernels import ScalarKernel, Trees
 from outmetric.rows import Jacobians, NeighbourGraph, pull_back
 
 KERNELS = ("exponential", "laplacian", "rbf", "additive")
@@ -34,7 +34,7 @@ BANDWIDTHS = (0.5, 1.0, 3.0)
 REGRESSION_WEIGHTS = (1.0, 10.0, 100.0)
 FORESTS = ("random", "extra")
 # Trees in each fold, and in the end.
-FOLD_TREES, TREES = 60, 200
+FOLD_TREES, TREES = 40, 200
 POWERS = (0.5, 1.0)
 ROUNDS = 3
 # How many ways to prepare the data get an input metric, and how many get feature weights.
@@ -50,6 +50,8 @@ FEW_SAMPLES = 250
 # Maps that are tried with the neighbour graph of rows without labels, its weights, neighbours of each row, rows at most, and
 # landmarks among all of them.
 BY_GRAPH, GRAPH_WEIGHTS, GRAPH_NEIGHBOURS, GRAPH_ROWS, GRAPH_LANDMARKS = 3, (0.1, 1.0), 7, 2000, 300
+# Kernels that are compared again with more landmarks, the best ones, and with how many.
+REFINED, FINE_LANDMARKS = 6, 600
 # How many of each family are kept.
 KEPT = 3
 # A candidate is dropped if it is worse by more than so many standard errors of the difference.
@@ -58,11 +60,15 @@ RACING = 2.0
 
 @dataclass(frozen=True, eq=False)
 class Tried:
-    """A map that was scored, and how it was read; ``transforms`` are those of the inputs in each fold."""
+    """A map that was scored, and how it was read.
+
+    ``transforms`` are those of the inputs in each fold; ``fine``: with more landmarks.
+    """
 
     setting: MapSetting
     reading: Reading
     transforms: tuple[Array, ...] | None = None
+    fine: bool = False
 
     @property
     def loss(self) -> float:
@@ -109,6 +115,7 @@ class Screening:
     unlabelled: Array | None = None
     best: dict[tuple[Any, ...], list[Tried]] = field(default_factory=dict)
     losses: list[tuple[MapSetting, Reading]] = field(default_factory=list)
+    forests: dict[str, list[Trees]] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     longest: float = 0.0
@@ -119,12 +126,20 @@ class Screening:
         kernels = [kernel for kernel in KERNELS if kernel != "additive" or width <= ADDITIVE_FEATURES]
         plain: list[Task] = [(f"{kernel}, {scaling}", self._plain, (scaling, kernel)) for kernel in kernels for scaling in SCALINGS]
         forests: list[Task] = [(f"{kind} forest", self._forest, (kind,)) for kind in FORESTS]
-        self._stage(plain + forests, "kernels")
+        # Forests grow one at a time, mostly in Python, beside what is mostly in BLAS; but where time is short kernels come first.
+        beside = [] if self.budget.limited else forests[1:]
+        self._stage(plain + forests if self.budget.limited else forests[:1] + plain, "kernels")
         if not self.best:
             raise ValueError(self.failures[0] if self.failures else "no kernel could be scored")
-        # Forests do not race with them: with an input metric a kernel may gain much.
-        kernels_of_distances = [tried for tried in self.ranked if tried.setting.scaling is not None]
-        leading = [tried for tried in kernels_of_distances if self._may_win(tried, kernels_of_distances[0])]
+        # With an input metric a kernel may gain much, so that it races with its like only, not with forests; and with few landmarks
+        # the additive kernel leads those of distances, which need more.
+        leading = []
+        for additive in (True, False):
+            alike = [
+                one for one in self.ranked if one.setting.scaling is not None and (one.setting.kernel == "additive") == additive
+            ]
+            leading += [tried for tried in alike if self._may_win(tried, alike[0])]
+        leading.sort(key=lambda tried: tried.loss)
         metrics = [(tried, kind) for tried in leading for kind in _metrics_of(tried.setting.kernel)]
         metrics = [(tried, kind) for tried, kind in metrics if kind == "diagonal" or not self._few]
         learned: list[Task] = []
@@ -132,7 +147,12 @@ class Screening:
             learned.append((f"input metric, {tried.setting.kernel}, {tried.setting.scaling}", self._track, (tried, kind)))
         for tried, power in itertools.product(leading[:WEIGHED], POWERS):
             learned.append((f"feature weights, {tried.setting.kernel}, {tried.setting.scaling}", self._weighed, (tried, power)))
-        self._stage(learned, "learned input metrics")
+        self._stage(beside + learned, "learned input metrics")
+        if len(self.fine.landmarks) > len(self.inputs.landmarks):
+            leaders = {tried.setting.family[:2]: tried for tried in reversed(self.ranked)}  # of each scaling and kernel
+            most = sorted(leaders.values(), key=lambda tried: tried.loss)[:REFINED]
+            again: list[Task] = [(f"again, {tried.setting.kernel}", self._again, (tried,)) for tried in most]
+            self._stage(again, "kernels with more landmarks")
         mapped = [tried for tried in self.ranked if tried.setting.scaling is not None and not self._few]
         named: list[Task] = [
             (f"neighbours, {tried.setting.kernel}", self._by_neighbours, (tried,)) for tried in mapped[:READ_BY_NEIGHBOURS]
@@ -182,7 +202,7 @@ class Screening:
                 yield delayed(_timed)(task, given)
 
         settings = {"n_jobs": self.n_jobs, "prefer": "threads", "pre_dispatch": "n_jobs"}
-        with one_blas_thread():
+        with side_by_side():
             for found, failure, seconds in Parallel(return_as="generator", **settings)(calls()):
                 self.longest = max(self.longest, seconds)
                 self.failures += [failure] if failure else []
@@ -194,34 +214,56 @@ class Screening:
     def _enter(self, tried: Tried) -> None:
         self.losses.append((tried.setting, replace(tried.reading, predictions=np.empty((0, 0)))))
         key = (*tried.setting.family, tried.reading.n_neighbors is not None)
-        self.best[key] = sorted([*self.best.get(key, ()), tried], key=lambda one: one.loss)[:KEPT]
+        known = [one for one in self.best.get(key, ()) if one.fine >= tried.fine]  # what was told by fewer landmarks is outdated
+        self.best[key] = sorted([*known, tried], key=lambda one: one.loss)[:KEPT]
 
     def _read(self, setting: MapSetting, outputs: Array, transforms: tuple[Array, ...] | None = None) -> Iterator[Tried]:
         """The maps of all regression weights, read by themselves."""
         for weight, own in zip(REGRESSION_WEIGHTS, outputs, strict=True):
             yield Tried(setting.with_weight(weight), self.goal.read_map(own), transforms)
 
-    def _out_of_fold(self, features: Sequence[Array], weights: Sequence[float] = REGRESSION_WEIGHTS) -> OutOfFold:
-        return out_of_fold(features, self.goal.targets, self.folds, weights, self.goal.weights)
+    def _out_of_fold(self, features: Sequence[Features], weights: Sequence[float] | None = None) -> OutOfFold:
+        return out_of_fold(features, self.goal.targets, self.folds, weights or REGRESSION_WEIGHTS, self.goal.weights)
 
     def _plain(self, scaling: str, kernel: str) -> Iterator[Tried]:
         prepared = Prepared.of(self.inputs, scaling, kernel)
         for bandwidth in BANDWIDTHS:
             features = prepared.features(prepared.kernel(bandwidth))
-            found = self._out_of_fold([features.values])
+            found = self._out_of_fold([features])
             yield from self._read(MapSetting(scaling, kernel, bandwidth), found.outputs)
 
     def _forest(self, kind: str) -> Iterator[Tried]:
         numbers, landmarks = self.inputs.numbers, self.inputs.landmarks
         declared = forest_of(kind, FOLD_TREES, real=isinstance(self.goal, RealGoal))
-        features = []
+        forest = []
         for fold, (train, _) in enumerate(self.folds):
             rng = np.random.default_rng([self.seed, FORESTS.index(kind), fold])
-            trees = declared.grow(numbers[train], rng, self.goal.learned[train], self.goal.weights_of(train))
-            values = trees.values(numbers, numbers[landmarks])
-            features.append(Features.of(values, values[landmarks]).values)
-        found = self._out_of_fold(features)
-        yield from self._read(MapSetting(None, f"{kind} forest"), found.outputs)
+            forest.append(declared.grow(numbers[train], rng, self.goal.learned[train], self.goal.weights_of(train), asked=numbers))
+        name = f"{kind} forest"
+        self.forests[name] = forest
+        found = self._out_of_fold([Features.of(trees.columns(numbers)(landmarks), landmarks) for trees in forest])
+        yield from self._read(MapSetting(None, name), found.outputs)
+
+    @cached_property
+    def fine(self) -> Inputs:
+        """The same rows with more landmarks, for the few that lead: kernels differ in how many they need."""
+        n, count = len(self.inputs.numbers), FINE_LANDMARKS
+        if n <= len(self.inputs.landmarks):
+            return self.inputs
+        landmarks = np.arange(n) if n <= count else np.sort(np.random.default_rng(self.seed).choice(n, count, replace=False))
+        return Inputs(self.inputs.numbers, self.inputs.scalers, landmarks)
+
+    def _again(self, tried: Tried) -> Iterator[Tried]:
+        """The same with more landmarks."""
+        setting, landmarks = tried.setting, self.fine.landmarks
+        if setting.scaling is None:
+            numbers = self.inputs.numbers
+            features = [Features.of(trees.columns(numbers)(landmarks), landmarks) for trees in self.forests[setting.kernel]]
+        else:
+            prepared = [Prepared.of(self.fine, setting.scaling, setting.kernel, one) for one in tried.transforms or (None,)]
+            features = [one.features(one.kernel(setting.bandwidth)) for one in prepared]
+        for one in self._read(setting, self._out_of_fold(features).outputs, tried.transforms):
+            yield replace(one, fine=True)
 
     def _weighed(self, start: Tried, power: float) -> Iterator[Tried]:
         rows = self.inputs.scaled(start.setting.scaling or "")
@@ -259,16 +301,14 @@ class Screening:
         for bandwidth in bandwidths:
             kernels = [one.kernel(bandwidth) for one in prepared]
             features = [one.features(kernel) for one, kernel in zip(prepared, kernels, strict=True)]
-            found = out_of_fold(
-                [one.values for one in features], self.goal.targets, self.folds, REGRESSION_WEIGHTS, self.goal.weights
-            )
+            found = self._out_of_fold(features)
             named = replace(setting, bandwidth=bandwidth)
             for place, tried in enumerate(self._read(named, found.outputs, transforms)):
                 yield (
                     tried,
                     [
-                        _FoldMap(transformed(kernel, transform), own.coefficients(parameters[place]))
-                        for kernel, transform, own, parameters in zip(kernels, transforms, features, found.parameters, strict=True)
+                        _FoldMap(transformed(kernel, transform), coefficients[place])
+                        for kernel, transform, coefficients in zip(kernels, transforms, found.coefficients, strict=True)
                     ],
                 )
 
@@ -276,9 +316,8 @@ class Screening:
         """The maps of the folds without input metric."""
         prepared = Prepared.of(self.inputs, setting.scaling or "", setting.kernel)
         kernel = prepared.kernel(setting.bandwidth)
-        features = prepared.features(kernel)
-        found = self._out_of_fold([features.values], [setting.regression_weight])
-        return [_FoldMap(kernel, features.coefficients(parameters[0])) for parameters in found.parameters]
+        found = self._out_of_fold([prepared.features(kernel)], [setting.regression_weight])
+        return [_FoldMap(kernel, coefficients[0]) for coefficients in found.coefficients]
 
     def _pulled_back(self, scaling: str, one: _FoldMap, train: Array, kind: str) -> Array | None:
         """The transform of the inputs that a map's metric gives; None if it has degenerated."""
@@ -299,8 +338,8 @@ class Screening:
         prepared = Prepared.of(self.inputs, setting.scaling or "", setting.kernel, before)
         kernel = prepared.kernel(setting.parent.bandwidth)
         features = prepared.features(kernel)
-        parameters = solve(*training_sums(features.values, self.goal.targets, self.goal.weights), setting.parent.regression_weight)
-        one = _FoldMap(transformed(kernel, before), features.coefficients(parameters))
+        sums = training_sums(features.values, self.goal.targets, self.goal.weights)
+        one = _FoldMap(transformed(kernel, before), solve(*sums, features.gram, setting.parent.regression_weight))
         found = self._pulled_back(setting.scaling or "", one, np.arange(len(prepared.rows)), setting.input_metric or "")
         return before if found is None else found
 
@@ -334,14 +373,14 @@ class Screening:
             if fold == 0 or start.transforms is not None:
                 transform = None if start.transforms is None else start.transforms[fold]
                 own = Prepared.of(self.all_inputs, setting.scaling or "", setting.kernel, transform)
-                phi = own.features(own.kernel(setting.bandwidth)).values
+                features = own.features(own.kernel(setting.bandwidth))
             present = np.concatenate([train, np.arange(n, len(rows))])
-            near = graph.among(present).laplacian(phi[present])
+            near = graph.among(present).laplacian(features.values[present])
             goal = self.goal.of(train)
-            gram, cross = training_sums(phi[train], goal.targets, goal.weights)
+            squares, cross = training_sums(features.values[train], goal.targets, goal.weights)
             for place, graph_weight in enumerate(GRAPH_WEIGHTS):
-                found = [solve(gram + graph_weight * near, cross, weight) for weight in REGRESSION_WEIGHTS]
-                outputs[place][:, test] = phi[test] @ np.stack(found)
+                found = [solve(squares + graph_weight * near, cross, features.gram, weight) for weight in REGRESSION_WEIGHTS]
+                outputs[place][:, test] = features.values[test] @ np.stack(found)
         for graph_weight, found in zip(GRAPH_WEIGHTS, outputs, strict=True):
             yield from self._read(replace(setting, graph_weight=graph_weight), found, start.transforms)
 
@@ -351,17 +390,19 @@ class Screening:
         """(train, outputs, test, outputs) of each fold."""
         shared = None
         if transforms is None:
-            prepared = Prepared.of(self.inputs, setting.scaling or "", setting.kernel)
-            shared = prepared.features(prepared.kernel(setting.bandwidth)).values
+            prepared = Prepared.of(self.fine, setting.scaling or "", setting.kernel)
+            shared = prepared.features(prepared.kernel(setting.bandwidth))
         for fold, (train, test) in enumerate(self.folds):
-            phi = shared
-            if phi is None:
+            features = shared
+            if features is None:
                 assert transforms is not None
-                own = Prepared.of(self.inputs, setting.scaling or "", setting.kernel, transforms[fold])
-                phi = own.features(own.kernel(setting.bandwidth)).values
+                own = Prepared.of(self.fine, setting.scaling or "", setting.kernel, transforms[fold])
+                features = own.features(own.kernel(setting.bandwidth))
             goal = self.goal.of(train)
-            parameters = solve(*training_sums(phi[train], goal.targets, goal.weights), setting.regression_weight)
-            yield train, phi[train] @ parameters, test, phi[test] @ parameters
+            values = features.values
+            sums = training_sums(values[train], goal.targets, goal.weights)
+            coefficients = solve(*sums, features.gram, setting.regression_weight)
+            yield train, values[train] @ coefficients, test, values[test] @ coefficients
 
 
 @dataclass(frozen=True, eq=False)

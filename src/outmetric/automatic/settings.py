@@ -118,7 +118,7 @@ class Prepared:
             values = kernel.profile(self.distances.values)
         else:
             values = kernel.values(self.rows, self.rows[self.landmarks])
-        return Features.of(values, values[self.landmarks])
+        return Features.of(values, self.landmarks)
 
 
 def forest_of(kind: str, n_trees: int, *, real: bool, n_jobs: int | None = None) -> Forest:

@@ -28,10 +28,20 @@ from outmetric.estimators import (
     kernel_of_round,
     transform_of,
 )
-from outmetric.foundation import Array, check_sample_weight, class_weights, combined_weights, n_points, require_memory
+from outmetric.foundation import Array, check_sample_weight, n_points, require_memory
 from outmetric.kernels import MatrixKernel, ScalarKernel, weighted_matrix
 from outmetric.problem import ClassSummary, real_targets
-from outmetric.rows import Jacobians, LandmarkMap, blocks_of, gather, pull_back, similarity_laplacian
+from outmetric.rows import (
+    ChunkedPoints,
+    ClassSums,
+    Jacobians,
+    LandmarkMap,
+    PullBack,
+    class_summary,
+    gather,
+    pull_back,
+    similarity_laplacian,
+)
 from outmetric.solvers import Decomposition, FeatureDecomposition, Maps
 
 # Candidates that are trained together; more would not be faster.
@@ -58,7 +68,7 @@ def exact_maps(
     X_train = X_rows if n_points(X_rows) == n else _safe_indexing(X_rows, np.arange(n))
     points = check_training(metric, X_train, settings.kernel.takes)
     y, labelled = check_supervision(metric, y_train, n)
-    weights = combined_weights(weights, settings.class_weight, y) if labelled else weights
+    weights = settings.row_weights(weights, y, labelled)
     # Without it no real targets are similar, so it must not be left out if one of the members has it.
     coupled = any(member.settings["collocation_weight"] != 0 for member in members)
     together = replace(settings, collocation_weight="auto" if coupled else 0.0)
@@ -126,15 +136,34 @@ class LandmarkFold:
     asked: Array
     weights: Array | None = None
 
-    def blocks(self) -> Iterator[tuple[Any, Array, None, Array | None]]:
+    def _blocks(self) -> Iterator[tuple[Any, Array, None, Array | None]]:
         """The training rows, their classes and weights."""
         for part in gen_batches(len(self.train), BLOCK_ROWS):
             rows = self.train[part]
             yield self.points[rows], self.labels[rows], None, None if self.weights is None else self.weights[rows]
 
-    def space(self, landmarks: LandmarkMap, moments: Array) -> _FeatureSpace:
-        """From the moments of each class of the training rows."""
-        summary = ClassSummary.make(moments[moments[:, -1, -1] > 0], landmarks.features)
+    def _train_weights(self) -> Array:
+        """Of the rows of all folds, 0 for those that are not learned from."""
+        found = np.zeros(len(self.labels))
+        found[self.train] = 1.0 if self.weights is None else self.weights[self.train]
+        return found
+
+    def pull_back(self, jacobians: Jacobians, kind: str) -> PullBack:
+        """The learned metric pulled back, over the training rows."""
+        if isinstance(self.points, ChunkedPoints):
+            return self.points.pull_back(jacobians, kind, self._train_weights())
+        return pull_back(((X, weights) for X, _, _, weights in self._blocks()), jacobians, kind)
+
+    def moments(self, landmarks: LandmarkMap) -> Array:
+        """Of the classes of the training rows, as far as they are there."""
+        if isinstance(self.points, ChunkedPoints):
+            cells = self.points.cells(landmarks.features, self.labels, self._train_weights())
+        else:
+            cells = gather(landmarks.features, self._blocks())
+        return np.stack([cells[label] for label in sorted(cells)])
+
+    def space(self, landmarks: LandmarkMap, summary: ClassSummary) -> _FeatureSpace:
+        """From what is known of the training rows."""
         train, new = (landmarks.features.features(self.points[rows]) for rows in (self.voters, self.asked))
         return _FeatureSpace(landmarks, summary, train, new)
 
@@ -160,18 +189,14 @@ class _FeatureSpace:
 
 
 def landmark_maps(
-    settings: Settings, members: tuple[Alike, ...], fold: LandmarkFold, landmarks: LandmarkMap, moments: Array
+    settings: Settings, members: tuple[Alike, ...], fold: LandmarkFold, landmarks: LandmarkMap, sums: ClassSums
 ) -> Batches:
-    """The maps of all members with landmarks, whose ``moments`` are those of the classes of the training rows."""
-    present = moments[:, -1, -1] > 0
-    of_classes = class_weights(settings.class_weight, fold.classes[present], moments[present, -1, -1])
-    if of_classes is not None:
-        every = np.zeros(len(present))
-        every[present] = of_classes
-        moments = every[:, None, None] * moments
-        own = every[fold.labels]
+    """The maps of all members with landmarks, from the sums over the training rows."""
+    present = sums.present
+    if sums.class_weights is not None:
+        own = sums.class_weights[fold.labels]
         fold = replace(fold, weights=own if fold.weights is None else own * fold.weights)
-    first = fold.space(landmarks, moments)
+    first = fold.space(landmarks, sums.summary)
 
     def targets(own: Settings) -> Array:
         prototypes = own.class_targets(fold.classes[present], len(fold.train)).prototypes
@@ -182,12 +207,11 @@ def landmark_maps(
         assert settings.input_metric is not None
         assert maps.coefficients is not None
         jacobians = (space or first).jacobians(maps.coefficients[0])
-        transform = transform_of(pull_back(((X, w) for X, _, _, w in fold.blocks()), jacobians, settings.input_metric))
+        transform = transform_of(fold.pull_back(jacobians, settings.input_metric))
         if transform.trouble is not None:
             return None
         changed = landmarks.with_kernel(kernel_of_round(own, transform, landmarks.sample))
-        cells = gather(changed.features, fold.blocks())
-        space = fold.space(changed, np.stack([cells[label] for label in sorted(cells)]))
+        space = fold.space(changed, ClassSummary.make(fold.moments(changed), changed.features))
         return space, space.decompose(own, own.gamma(space.summary.mean_degree) / own.regression_weight)
 
     yield from _batches(settings, members, first.summary.mean_degree, first.decompose, targets, following)
@@ -219,15 +243,14 @@ def graph_maps(
     points = check_training(metric, X_rows, settings.kernel.takes)
     y, labelled = check_supervision(metric, y_train, len(y_train))
     classes, labels = np.unique(y, return_inverse=True)
-    weights = combined_weights(weights, settings.class_weight, y)
+    weights = settings.row_weights(weights, y, labelled)
     data = PartlyLabelled(points, data_kind(metric), missing, y, labelled, weights)
     new, found = check_new(metric, X_test), data.landmarks(metric, settings)
     graph = data.graph(settings, found)
     rows = np.arange(len(y))
 
     def space_of(landmarks: LandmarkMap) -> _FeatureSpace:
-        cells = gather(landmarks.features, blocks_of(points[rows], labels, None, weights))
-        summary = ClassSummary.make(np.stack([cells[label] for label in range(len(classes))]), landmarks.features)
+        summary = class_summary(landmarks.features, points[rows], labels, len(classes), weights)
         laplacian = similarity_laplacian(landmarks.features, points, graph.matrix)
         train, asked = (landmarks.features.features(part) for part in (points[rows], new))
         return _FeatureSpace(landmarks, summary, train, asked, laplacian)

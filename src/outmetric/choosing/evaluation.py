@@ -1,4 +1,7 @@
-"""The scores of a group of candidates: exactly, fold by fold, or with landmarks, where one pass over the data serves all folds."""
+"""The scores of a group of candidates: exactly, fold by fold, or with landmarks, where one pass over the data serves all folds.
+
+Rows of Dask collections stay in their chunks: sums over them are gathered there, and the rows that vote are fetched.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,17 @@ from sklearn.utils.validation import _check_method_params
 from outmetric.choosing.batches import Batches, LandmarkFold, exact_maps, graph_maps, landmark_maps
 from outmetric.choosing.candidates import Group, metric_of, weights_among
 from outmetric.choosing.votes import ClassVote, Vote
-from outmetric.estimators import Gathered, check_training, data_kind, landmark_map, with_checked_landmarks
+from outmetric.estimators import (
+    Gathered,
+    KernelMetric,
+    check_training,
+    chunked_points,
+    data_kind,
+    landmark_map,
+    with_checked_landmarks,
+)
 from outmetric.foundation import Array, check_sample_weight, fits_in_memory, in_threads, now, stack
-from outmetric.rows import LandmarkMap, Statistics, blocks_of, gather
+from outmetric.rows import ClassSums, DaskRows, ReducedStatistics, fold_sums, sums_bytes
 from outmetric.solvers import Maps, Status
 
 # With landmarks, at most so many training points of a fold vote on at most so many of its validation points.
@@ -98,9 +109,10 @@ def tasks_of(group: Group, splits: Splits, n_samples: int, n_classes: int, *, ap
         return alone
     if isinstance(group.estimator, Pipeline) or _repeats(splits):
         return alone
-    cells = n_classes * (int(_signatures(splits, n_samples).max()) + 1)
+    signatures = int(_signatures(splits, n_samples).max()) + 1
     together = [Task(group, list(range(len(splits))), splits)]
-    return together if fits_in_memory(2 * 8.0 * cells * group.settings.landmark_count**2) else alone
+    needed = sums_bytes(None, len(splits) + 1, signatures, n_classes, group.settings.landmark_count)
+    return together if fits_in_memory(2 * needed) else alone
 
 
 def _repeats(splits: Splits) -> bool:
@@ -125,6 +137,8 @@ def evaluate(task: Task, X: Any, y: Array, vote: Vote, request: Request) -> list
         assert isinstance(vote, ClassVote)  # others are not served by landmarks
         return _evaluate_landmarks(task, X, y, vote, request)
     (fold,), ((train, test),) = task.folds, task.splits
+    if isinstance(X, DaskRows):
+        return [_evaluate_alone(task, X, y, vote, request)]
     estimator = clone(task.group.estimator)
 
     settings, members = task.group.settings, task.group.members
@@ -168,7 +182,7 @@ def _score(
 
     def score(part: str, positions: list[int], maps: Maps) -> None:
         new, rows = (maps.new, test) if part == "test" else (maps.train, train)
-        marks = vote.marks(maps.train, train, new, rows, _safe_indexing(X, rows))
+        marks = vote.marks(maps.train, train, new, rows, rows_of(X, rows))
         for metric, found in marks.scores.items():
             column = scores.setdefault(f"{part}_{metric}", np.full(shape, np.nan))
             column[positions] = np.where(maps.sound[:, None], found, np.nan)
@@ -212,6 +226,41 @@ def _own_maps(estimator: Any, X_rows: Any, y_rows: Array, X_test: Any, params: M
     return Maps(train[:, :n_train], new, np.ones(1, dtype=bool), np.ones(1, dtype=bool))
 
 
+def _evaluate_alone(task: Task, X: DaskRows, y: Array, vote: Vote, request: Request) -> FoldScores:
+    """A candidate that needs a fit of its own, on the training rows of a Dask collection: the others have the weight 0."""
+    (fold,), ((train, test),) = task.folds, task.splits
+    voters, asked = _voters_and_asked(fold, train, test)
+
+    def maps() -> Maps:
+        estimator = clone(task.group.estimator)
+        if task.group.settings is not None:
+            task.group.settings.require_streamable()  # tells why not
+        if not isinstance(estimator, KernelMetric) or _repeats(task.splits):
+            raise ValueError(
+                f"{type(estimator).__name__} cannot be fitted to parts of a Dask collection; search on rows in memory, "
+                "X.compute() or some of them, with splits that repeat no rows."
+            )
+        weights = check_sample_weight(weights_among(estimator, request.fit_params)[0], len(y))
+        own = np.zeros(len(y))
+        own[train] = 1.0 if weights is None else weights[train]
+        estimator.fit(X.collection, y, own)
+        known, new = (np.asarray(estimator.transform(X[rows]))[None] for rows in (voters, asked))
+        return Maps(known, new, np.ones(1, dtype=bool), np.ones(1, dtype=bool))
+
+    return _score(task, fold, lambda: iter([([0], maps)]), vote, voters, asked, X, request)
+
+
+def rows_of(X: Any, rows: Array) -> Any:
+    """Some of the rows, which are fetched if they are not in memory."""
+    return X[rows] if isinstance(X, DaskRows) else _safe_indexing(X, rows)
+
+
+def _voters_and_asked(fold: int, train: Array, test: Array) -> tuple[Array, Array]:
+    """Those of a fold that vote, and those that are voted on."""
+    rng = np.random.default_rng(fold)
+    return _some(train, REFERENCE, rng), _some(test, VALIDATION, rng)
+
+
 def _evaluate_landmarks(task: Task, X: Any, y: Array, vote: ClassVote, request: Request) -> list[FoldScores]:
     """One pass over the data, then all folds. Landmarks and bandwidth are chosen from all rows: neither looks at labels."""
     estimator = clone(task.group.estimator)
@@ -222,15 +271,26 @@ def _evaluate_landmarks(task: Task, X: Any, y: Array, vote: ClassVote, request: 
         weights = check_sample_weight(weights_among(estimator, request.fit_params)[0], len(y))
         if isinstance(estimator, Pipeline) or _repeats(splits):
             # A fold by itself: the steps before are fitted on its training part, and rows may occur twice in it.
+            _require_memory_of(X, estimator)
             ((train, test),) = splits
             rows = np.concatenate([train, test])
             params = weights_among(estimator, _check_method_params(X, request.fit_params, train))[1]
             X, y, vote = _by_itself(estimator, X, y, train, test, params), y[rows], vote.of(rows)
             weights = None if weights is None else weights[rows]
             splits = [(np.arange(len(train)), np.arange(len(train), len(rows)))]
-        points = check_training(metric, X, settings.kernel.takes)
+        asked_rows = [_voters_and_asked(fold, *split) for fold, split in zip(task.folds, splits, strict=True)]
+        if isinstance(X, DaskRows):
+            settings.require_streamable()
+            X.hold(np.concatenate([part for parts in asked_rows for part in parts]))
+            points = chunked_points(metric, settings, X)
+        else:
+            points = check_training(metric, X, settings.kernel.takes)
         found = landmark_map(with_checked_landmarks(metric, settings), points, data_kind(metric))
-        cells = _FoldCells.gather(found, points, weights, vote, splits)
+        signatures = _signatures(splits, len(vote.labels))
+        parts = _parts(signatures, splits)
+        *of_folds, everything = fold_sums(
+            found.features, points, vote.labels, vote.classes, signatures, parts, weights, settings.class_weight
+        )
     except Exception as error:
         failure = error
 
@@ -242,45 +302,35 @@ def _evaluate_landmarks(task: Task, X: Any, y: Array, vote: ClassVote, request: 
     classes = vote.classes
     gathered = None
     if len(task.folds) > 1 and not any(member.rounds for member in task.group.members):
-        gathered = Gathered(metric, found, Statistics(found.features, classes, cells.total(slice(None)), len(y)))
+        gathered = Gathered(metric, found, ReducedStatistics(everything, classes))
 
-    def score_fold(item: tuple[int, tuple[Array, Array]]) -> FoldScores:
-        fold, (train, test) = item
-        rng = np.random.default_rng(fold)
-        voters, asked = _some(train, REFERENCE, rng), _some(test, VALIDATION, rng)
+    def score_fold(item: tuple[int, tuple[Array, Array], tuple[Array, Array], ClassSums]) -> FoldScores:
+        fold, (train, _), (voters, asked), sums = item
 
         def maps() -> Batches:
             rows = LandmarkFold(points, vote.labels, classes, train, voters, asked, weights)
-            yield from landmark_maps(settings, task.group.members, rows, found, cells.total(train))
+            yield from landmark_maps(settings, task.group.members, rows, found, sums)
 
         return _score(task, fold, maps, vote, voters, asked, X, request, gathered)
 
-    return list(in_threads(score_fold, zip(task.folds, splits, strict=True)))
+    return list(in_threads(score_fold, zip(task.folds, splits, asked_rows, of_folds, strict=True)))
 
 
-@dataclass(frozen=True, eq=False)
-class _FoldCells:
-    """The moments of each class among the rows that belong to the same training parts."""
+def _require_memory_of(X: Any, estimator: Any) -> None:
+    """Raise ValueError for rows that stay in chunks, which have no folds by themselves."""
+    if isinstance(X, DaskRows):
+        kind = "steps before the metric" if isinstance(estimator, Pipeline) else "splits that repeat rows"
+        raise ValueError(
+            f"{kind} need rows in memory, and these are {len(X)} of a Dask collection: prepare the collection before "
+            "(X = (X - X.mean(0)) / X.std(0), say) and search with the metric alone, or search on some rows of it."
+        )
 
-    cells: dict[int, Array]
-    signatures: Array
-    n_classes: int
-    width: int
 
-    @classmethod
-    def gather(cls, found: LandmarkMap, points: Any, weights: Array | None, vote: ClassVote, splits: Splits) -> _FoldCells:
-        """In one pass over the data."""
-        n_classes, signatures = len(vote.classes), _signatures(splits, len(vote.labels))
-        cells = gather(found.features, blocks_of(points, signatures * n_classes + vote.labels, None, weights))
-        return cls(cells, signatures, n_classes, found.features.width + 1)
-
-    def total(self, rows: Array | slice) -> Array:
-        """The moments of each class over some of the rows, which must be whole cells."""
-        moments = np.zeros((self.n_classes, self.width, self.width))
-        for signature in np.flatnonzero(np.bincount(self.signatures[rows])).tolist():
-            for label in range(self.n_classes):
-                moments[label] += self.cells.get(signature * self.n_classes + label, 0.0)
-        return moments
+def _parts(signatures: Array, splits: Splits) -> Array:
+    """Which signatures belong to which training part; and, last, to all rows."""
+    count = int(signatures.max()) + 1
+    parts = [np.bincount(signatures[train], minlength=count) > 0 for train, _ in splits]
+    return np.stack([*parts, np.ones(count, dtype=bool)])
 
 
 def _by_itself(estimator: Any, X: Any, y: Array, train: Array, test: Array, params: Mapping[str, Any]) -> Any:

@@ -24,6 +24,7 @@ from outmetric.choosing.votes import counted_votes
 from outmetric.columns import DateParts, check_frame, content, without_na
 from outmetric.estimators import Fact, Reasons, located, number, settings_text
 from outmetric.foundation import Array
+from outmetric.rows import is_dask, transform_lazily
 
 Class = TypeVar("Class", bound=type)
 # Maps that a summary tells of.
@@ -212,9 +213,11 @@ class BestMapMixin(ReasonsMixin):
     novelty_: Novelty | None
     n_features_in_: int
 
-    def transform(self, X: Any) -> Array:
-        """Coordinates of the best map: Euclidean distance there is the learned metric."""
+    def transform(self, X: Any) -> Any:
+        """Coordinates of the best map: Euclidean distance there is the learned metric. Lazily for Dask collections."""
         check_is_fitted(self)
+        if is_dask(X):
+            return transform_lazily(self.transform, X, self.best_estimator_[-1].coefficients_.shape[1])
         X = self.check_table(X, reset=False)
         with unnamed_rows():
             return np.asarray(self.best_estimator_.transform(X))
@@ -249,7 +252,11 @@ class BestMapMixin(ReasonsMixin):
         """
         check_is_fitted(self)
         voters = getattr(self, "neighbours_", None) or self.committee_[0].voters  # models of version 0.1 have the latter only
-        return voters.kneighbors(None if X is None else self.transform(X), n_neighbors, return_distance)
+        found = voters.kneighbors(None if X is None else self.transform(X), n_neighbors, return_distance)
+        numbers = getattr(self, "sampled_rows_", None)  # which rows of a Dask collection they are
+        if numbers is None:
+            return found
+        return (found[0], numbers[found[1]]) if return_distance else numbers[found]
 
     def pair_distance(self, pairs: Any) -> Array:
         """The learned distance, in the best map, of each pair of rows.

@@ -19,7 +19,7 @@ from outmetric.choosing.evaluation import REFERENCE, FoldScores, Request, Splits
 from outmetric.choosing.scores import is_multimetric, scorer_of
 from outmetric.choosing.votes import Vote
 from outmetric.estimators import Gathered
-from outmetric.foundation import Array, Budget, one_blas_thread
+from outmetric.foundation import Array, Budget, side_by_side
 
 # Scores that differ by less are equal.
 TIE = 1e-12
@@ -286,7 +286,7 @@ class Scoring:
         """
         # Several BLAS threads do not help small matrices, and other tasks want the cores.
         one_thread = n_jobs not in (None, 1) or len(y) < SMALL
-        with one_blas_thread() if one_thread else nullcontext():
+        with side_by_side() if one_thread else nullcontext():
             for scores in self._results(X, y, vote, n_jobs, budget or Budget(), needed):
                 self.seconds = max(self.seconds, sum(one.fit_time + one.score_time for one in scores))
                 for one in scores:

@@ -19,12 +19,12 @@ from sklearn.exceptions import ConvergenceWarning, FitFailedWarning, NotFittedEr
 from sklearn.model_selection import ParameterGrid, ParameterSampler, check_cv
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import Pipeline
-from sklearn.utils import Bunch, _safe_indexing
+from sklearn.utils import Bunch
 from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping, process_routing
 
 from outmetric.choosing.callbacks import CallbackSupportMixin, Progress, with_callbacks
 from outmetric.choosing.candidates import metric_of, weight_parameter
-from outmetric.choosing.evaluation import Request
+from outmetric.choosing.evaluation import Request, rows_of
 from outmetric.choosing.prediction import BestCandidateMixin
 from outmetric.choosing.scores import ScoreFunction, check_real_scoring, is_multimetric, score_function, scorer_of, scoring_for
 from outmetric.choosing.scoring import Scoring, check_refit, chosen_row, deciding_metric
@@ -36,14 +36,25 @@ from outmetric.foundation import (
     check_integer,
     check_same_features,
     exportable_votes,
+    fits_in_memory,
     is_fitted,
     sample_of,
     storable,
 )
-from outmetric.rows import is_dask
+from outmetric.rows import EXACT_SAMPLES, DaskRows, in_memory, is_dask
 
 # With landmarks, at most so many training points vote in the end.
 VOTERS = 10_000
+
+
+def _fetched(X: Any, *others: Any) -> tuple[Any, ...]:
+    """A Dask collection as rows that stay in their chunks, or, if exact fits would do, in memory; what has a value for each row."""
+    rows = DaskRows(X)
+    values = [
+        {name: in_memory(one) for name, one in given.items()} if isinstance(given, dict) else in_memory(given) for given in others
+    ]
+    few = len(rows) <= EXACT_SAMPLES and fits_in_memory(8.0 * 3 * rows.shape[0] * rows.shape[1])
+    return rows[:] if few else rows, *values
 
 
 def _check_stored(found: MetricSearchCV, size: int) -> None:
@@ -86,7 +97,8 @@ class MetricSearchCV(CallbackSupportMixin, BestCandidateMixin, MetaEstimatorMixi
 
     With landmarks (see the estimator) one pass over the data serves all folds and all candidates with one kernel, and fits the best
     one as well, unless the estimator is a pipeline, whose steps before the metric see other rows in each fold. Then at most 1000
-    training points vote on at most 1000 validation points of a fold, drawn at random, and in the end at most 10,000. Rounds of an
+    training points vote on at most 1000 validation points of a fold, drawn at random, and in the end at most 10,000. Rows of Dask
+    arrays and data frames stay in their chunks, where the pass is made; up to 10,000 are fetched, and searched as any. Rounds of an
     input metric take two more passes each over the training part of each fold. For real targets each candidate with landmarks has
     a fit of its own in each fold.
 
@@ -208,6 +220,7 @@ class MetricSearchCV(CallbackSupportMixin, BestCandidateMixin, MetaEstimatorMixi
         Parameters
         ----------
         X : data that the estimator takes
+            Dask arrays and data frames too; what belongs to their rows may be Dask's as well, and is brought into memory.
         y : array of shape (n,) or (n, q)
             Class labels, or real targets. Rows may lack them if ``unlabeled`` of the estimator, or of a candidate, says what is to
             become of such rows: they are in every training part, and scores are those of the others.
@@ -222,13 +235,13 @@ class MetricSearchCV(CallbackSupportMixin, BestCandidateMixin, MetaEstimatorMixi
         """
         for name in [name for name in vars(self) if name.endswith("_") or name == "_scored"]:
             delattr(self, name)  # nothing of an earlier fit may survive one that ends early
-        if is_dask(X):
-            raise ValueError(
-                "MetricSearchCV takes data in memory: search on X.compute() or on a sample of it, then fit the best on X."
-            )
         self._check_parameters()
         candidates = self._candidates()
+        if is_dask(X):
+            X, y, groups, sample_weight, params = _fetched(X, y, groups, sample_weight, params)
         given = Supervision.of(self, candidates, X, y, groups, sample_weight, params)
+        if given.missing is not None and isinstance(X, DaskRows):
+            raise ValueError("rows without labels need all rows in memory; take those with labels, X[known], or fewer rows.")
         asked = scoring_for(self.scoring, real=not given.labelled)
         metric = deciding_metric(asked, self.refit)
         known = given.known
@@ -360,24 +373,26 @@ class MetricSearchCV(CallbackSupportMixin, BestCandidateMixin, MetaEstimatorMixi
                 self.best_estimator_ = found.fit(chosen)
             else:
                 best = clone(self.estimator).set_params(**clone(chosen, safe=False))
-                self.best_estimator_ = best.fit(given.X, given.y, **scoring.request.fit_params)
+                X = given.X.collection if isinstance(given.X, DaskRows) else given.X
+                self.best_estimator_ = best.fit(X, given.y, **scoring.request.fit_params)
             self.refit_time_ = time.perf_counter() - began
             for name in ("n_features_in_", "feature_names_in_"):
                 if hasattr(self.best_estimator_, name):
                     setattr(self, name, getattr(self.best_estimator_, name))
-            X = given.X if len(given.known) == len(given.truth) else _safe_indexing(given.X, given.rows)
-            self.voters_ = self._make_voters(X, given.known)
+            self.voters_ = self._make_voters(given)
 
-    def _make_voters(self, X: Any, y: Array) -> KNeighborsClassifier | KNeighborsRegressor:
+    def _make_voters(self, given: Supervision) -> KNeighborsClassifier | KNeighborsRegressor:
         real = self.learned_real_targets
-        values = y if real else np.unique(y, return_inverse=True)[1]
+        X, numbers = given.X, given.rows
+        values = given.known if real else np.unique(given.known, return_inverse=True)[1]
         if len(values) > VOTERS and getattr(metric_of(self.best_estimator_), "solver_", None) == "nystroem":
             order = np.random.default_rng(0).permutation(len(values))
             # At least one of each class.
             first = order[:0] if real else order[np.unique(values[order], return_index=True)[1]]
             others = order[~np.isin(order, first)]
             rows = np.sort(np.concatenate([first, others[: VOTERS - len(first)]]))
-            X, values = _safe_indexing(X, rows), values[rows]
+            numbers, values = numbers[rows], values[rows]
+        X = X if len(numbers) == len(given.truth) and not isinstance(X, DaskRows) else rows_of(X, numbers)
         voters = KNeighborsRegressor(self.n_neighbors_) if real else KNeighborsClassifier(self.n_neighbors_)
         return voters.fit(np.asarray(self.best_estimator_.transform(X)), values)
 

@@ -77,11 +77,9 @@ def _number(text: str) -> float:
 
 def _fit_on_dask(model: LearnedKernelMetric, table: TableFile, mean: Array, spread: Array, address: str) -> None:
     from outmetric.rows import dask_client
+    from outmetric.tables import lazy_table
 
     with dask_client(address):
-        import dask.dataframe
-
-        read = dask.dataframe.read_csv if table.format.name == "csv" else dask.dataframe.read_parquet
-        frame = read(str(table.path.resolve()))
+        frame = lazy_table(table.path)
         features = (frame[list(table.features)] - mean) / spread
         model.fit(features.to_dask_array(lengths=True), frame[table.target])

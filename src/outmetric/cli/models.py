@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 Model = Annotated[Path, typer.Argument(help="A model that `outmetric fit` wrote.")]
 
 
-# Rows that messages name.
-SHOWN = 10
+# Rows that messages name; and of a table on a cluster, those that tell what its columns hold.
+SHOWN, LOOKED_AT = 10, 10_000
 
 
 class Kind(StrEnum):
@@ -83,6 +83,9 @@ def fit(
     encoding: Encoding = None,
     delimiter: Delimiter = None,
     decimal: Decimal = None,
+    dask: Annotated[
+        str | None, typer.Option(help="Address of a Dask scheduler whose workers read the table (Parquet or CSV).")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Learn a metric from a table, and write the model to a file.
@@ -96,16 +99,20 @@ def fit(
     outmetric fit cars.csv -t origin -o cars.model --model learned --tune
     outmetric fit cars.csv -t origin -o cars.model --model fixed --set bandwidth=2
     grep -v 1971 cars.csv | outmetric fit - -t origin -o cars.model
+    outmetric fit flights.parquet -t delayed -o flights.model --dask tcp://10.0.0.1:8786
     """
     from outmetric.columns import check_columns
     from outmetric.storage import save
 
     check_file(output, (), data)
     given = _settings(settings or [])
-    with progress() as tell:
-        frame = Reading(encoding, delimiter, decimal).read(data, identifier=identifier)
-        columns = check_columns(frame, target, leave_out=names_in(leave_out), identifier=identifier, source=called(data))
-        columns = as_real(columns, frame) if real else columns
+    reading = Reading(encoding, delimiter, decimal)
+    with progress() as tell, _cluster(dask):
+        frame = reading.read(data, identifier=identifier) if dask is None else reading.read_lazily(data)
+        # What the columns hold is told by some rows, if not all are here.
+        known = frame if dask is None else _some_rows(frame)
+        columns = check_columns(known, target, leave_out=names_in(leave_out), identifier=identifier, source=called(data))
+        columns = as_real(columns, known) if real else columns
         fitted = _fitted(
             frame,
             columns,
@@ -334,6 +341,22 @@ def _fitted(*args: Any, settings: dict[str, Any], **kwargs: Any) -> Outcome:
         if not settings:
             raise
         raise ValueError(f"a value of --set does not suit: {error}") from error
+
+
+def _cluster(address: str | None) -> AbstractContextManager[None]:
+    from outmetric.rows import dask_client
+
+    return nullcontext() if address is None else dask_client(address)
+
+
+def _some_rows(frame: Any) -> Any:
+    """Of a table on a cluster, spread over all of it."""
+    import numpy as np
+
+    from outmetric.rows import DaskRows
+
+    rows = DaskRows(frame)
+    return rows[np.unique(np.linspace(0, max(0, len(rows) - 1), min(len(rows), LOOKED_AT), dtype=np.intp))]
 
 
 def _used_from(path: Path) -> AbstractContextManager[None]:

@@ -73,6 +73,14 @@ class Reading:
         as_text += [] if identifier is None else [identifier]
         return read_table(source, encoding=self.encoding, delimiter=self.delimiter, decimal=self.decimal, as_text=as_text)
 
+    def read_lazily(self, source: str) -> Any:
+        """A table that the workers of a Dask cluster read."""
+        from outmetric.tables import lazy_table
+
+        if source == "-":
+            raise ValueError("workers cannot read standard input; give --dask a file that they see, .parquet or .csv.")
+        return lazy_table(source, encoding=self.encoding, sep=self.delimiter, decimal=self.decimal)
+
 
 def names_in(text: str) -> list[str]:
     """What was given with commas between."""

@@ -6,7 +6,7 @@ from outmetric.columns import Columns, Remedy, TableError, align, check_columns
 from outmetric.tables import arff as arff
 from outmetric.tables import binary as binary
 from outmetric.tables import text as text
-from outmetric.tables.blocks import TableFile
+from outmetric.tables.blocks import TableFile, lazy_table
 from outmetric.tables.fitting import Outcome, fit_table
 from outmetric.tables.formats import ReadOptions, TableFormat, register
 from outmetric.tables.models import TableModel
@@ -26,6 +26,7 @@ __all__ = [
     "check_columns",
     "check_output",
     "fit_table",
+    "lazy_table",
     "read_table",
     "register",
     "write_blocks",

@@ -1,4 +1,4 @@
-"""Tables in files that are never held whole: CSV and Parquet, read in blocks."""
+"""Tables in files that are never held whole: CSV and Parquet, read in blocks, or by the workers of a Dask cluster."""
 
 from __future__ import annotations
 
@@ -95,6 +95,31 @@ class TableFile:
             raise TableError(f"{self.path} has NaN, infinite or huge values in {', '.join(wrong)}.")
         spread = np.sqrt(squares / count)
         return mean, np.where(spread > 0, spread, 1.0)
+
+
+def lazy_table(path: Path | str, **options: Any) -> Any:
+    """A CSV or Parquet file as a Dask data frame, which workers read: they must see the file under the same path.
+
+    Parameters
+    ----------
+    path : path
+    **options : arguments of pandas' `read_csv`
+        For CSV only; None means the default.
+    """
+    import dask.dataframe
+
+    path = Path(path)
+    name = _format(path).name
+    if not path.exists():
+        raise TableError(f"there is no file {path}.")
+    given = {option: value for option, value in options.items() if value is not None}
+    if given and name != "csv":
+        raise TableError(f"{path} is no CSV, for which alone {', '.join(given)} can be said.")
+    try:
+        read = dask.dataframe.read_csv if name == "csv" else dask.dataframe.read_parquet
+        return read(str(path.resolve()), **given)
+    except (OSError, ValueError) as error:  # those of pandas and pyarrow too
+        raise TableError(f"{path} cannot be read: {error}") from error
 
 
 def _dataset(path: Path) -> Any:

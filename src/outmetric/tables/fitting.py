@@ -17,7 +17,7 @@ from outmetric.choosing import MetricSearchCV, Novelty
 from outmetric.columns import Columns, Remedy, TableError, align, table_encoder
 from outmetric.estimators import FixedKernelMetric, LearnedKernelMetric, mostly_alone
 from outmetric.foundation import Array, Tell
-from outmetric.rows import EXACT_SEARCHED, LANDMARKS
+from outmetric.rows import EXACT_SEARCHED, LANDMARKS, DaskRows, is_dask
 from outmetric.tables.kept import kept_columns, row_names
 from outmetric.tables.models import TableModel
 
@@ -69,8 +69,9 @@ def fit_table(
     Parameters
     ----------
     frame : DataFrame
+        Dask's too, for the automatic model: most of its rows stay on the cluster, and the model knows those that were fetched.
     columns : Columns
-        From `check_columns`.
+        From `check_columns`, of some of the rows if they are on a cluster.
     kind : "auto", "fixed" or "learned"
         "auto" is `MetricClassifier` or `MetricRegressor`, which choose everything.
     tune : bool
@@ -89,7 +90,15 @@ def fit_table(
     source : str
         What messages call the table.
     """
-    X, y = align(frame, columns, source=source), columns.targets(frame)
+    lazy = is_dask(frame)
+    if lazy and kind != "auto":
+        raise TableError(
+            f"tables on a Dask cluster are learned from by the automatic model only, not by the {kind} one.", Remedy("model")
+        )
+    if lazy:
+        X, y = _aligned_lazily(frame, columns, source), columns.targets(frame[[columns.target]].compute())
+    else:
+        X, y = align(frame, columns, source=source), columns.targets(frame)
     if columns.classes and y.dtype.kind == "f":
         y = y.astype(np.int64)  # whole, or they would be no classes
     if columns.classes and mostly_alone(y):
@@ -129,12 +138,28 @@ def fit_table(
         else:
             score = 1 + search.best_score_ / y.var()
         surroundings = Novelty.learn(search.best_estimator_, search.best_estimator_, X, learned, search.n_neighbors_)
-    names = np.arange(1, len(X) + 1) if columns.identifier is None else row_names(frame[columns.identifier])
+    numbers = np.arange(1, len(y) + 1)
+    if lazy:
+        rows = getattr(search, "sampled_rows_", np.arange(len(y)))
+        X, y, numbers = DaskRows(X)[rows], y[rows], numbers[rows]
+        frame = frame if columns.identifier is None else DaskRows(frame[[columns.identifier]])[rows]
+    names = numbers if columns.identifier is None else row_names(frame[columns.identifier])
     coordinates = np.asarray(mapping.transform(X), dtype=np.float64)
     scoring = "log-likelihood per row" if columns.classes else "R2"
     table = kept_columns(X, columns)
     model = TableModel(columns, estimator, mapping, names, y, coordinates, float(score), scoring, scores, surroundings, table)
     return Outcome(model, interrupted)
+
+
+def _aligned_lazily(frame: Any, columns: Columns, source: str) -> Any:
+    """As `align`, chunk by chunk."""
+    wanted = [*columns.features]
+    example = align(frame[wanted].head(2, npartitions=-1), columns, source=source).iloc[:0]
+    return frame[wanted].map_partitions(_aligned_part, columns, source, example, meta=example)
+
+
+def _aligned_part(part: Any, columns: Columns, source: str, example: Any) -> Any:
+    return align(part, columns, source=source) if len(part) else example
 
 
 def _pipeline(X: Any, kind: str, settings: Mapping[str, Any], seed: int) -> Pipeline:
