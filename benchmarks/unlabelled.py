@@ -71,10 +71,10 @@ def methods(scaler, labelled: np.ndarray, y: np.ndarray, seed: int):
     }
 
 
-def run(folder: Path | None) -> None:
+def run(folder: Path | None, splits: int, wanted: list[str]) -> None:
     done = [json.loads(line) for line in TRIALS.read_text().splitlines()] if TRIALS.exists() else []
     known = {(one["set"], one["split"], one["method"]) for one in done}
-    for split, (name, X, y) in sorted(itertools.product(range(SPLITS), data(folder)), key=lambda one: one[1][0] != "digits"):
+    for split, (name, X, y) in sorted(itertools.product(range(splits), data(folder)), key=lambda one: one[1][0] != "digits"):
         scaler = "passthrough" if name == "digits" else StandardScaler()  # pixels are alike
         y = np.unique(y, return_inverse=True)[1]
         labelled = np.sort(train_test_split(np.arange(len(y)), train_size=0.1, stratify=y, random_state=split)[0])
@@ -82,7 +82,7 @@ def run(folder: Path | None) -> None:
         partly[labelled] = y[labelled]
         hidden = partly < 0
         for method, make in methods(scaler, labelled, y, split).items():
-            if (name, split, method) in known:
+            if (name, split, method) in known or method not in wanted:
                 continue
             began = time.perf_counter()
             with warnings.catch_warnings():
@@ -133,9 +133,11 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--rows", type=int)
+    parser.add_argument("--splits", type=int, default=SPLITS)
+    parser.add_argument("--methods", nargs="*", default=list(methods(None, np.empty(0), np.empty(0), 0)))
     options = parser.parse_args()
     if options.rows:
         many(options.rows)
     else:
-        run(options.folder)
+        run(options.folder, options.splits, options.methods)
         table()
