@@ -1,6 +1,13 @@
 """What several test modules need of pytest."""
 
+import os
+
+# Before anything loads BLAS: tests run side by side on all cores already. Threads of one test would wait for those of another.
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+
 import shutil
+import sys
 
 import pytest
 from selenium import webdriver
@@ -18,6 +25,14 @@ def one_preparation():
         for name, value in FEW.items():
             patch.setattr(screening, name, value)
         yield
+
+
+@pytest.fixture(autouse=True)
+def no_figures_are_left():
+    """Whatever the order of tests: many open figures are a warning, and warnings are errors."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 @pytest.fixture(scope="session")

@@ -39,7 +39,7 @@ def work(clock, monkeypatch):
         score, fit = screening.out_of_fold, LearnedKernelMetric.fit
 
         def slow_score(features, *others):
-            clock.time += factor * 0.01 * len(features) * (features[0].shape[1] / 200) ** 2
+            clock.time += factor * 0.01 * len(features) * (features[0].values.shape[1] / 200) ** 2
             return score(features, *others)
 
         def slow_fit(self, X, y, sample_weight=None):

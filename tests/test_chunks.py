@@ -12,7 +12,7 @@ import dask.dataframe as dd  # noqa: E402
 import pandas as pd  # noqa: E402
 from dask.distributed import Client, LocalCluster  # noqa: E402
 
-from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricSearchCV  # noqa: E402
+from outmetric import FixedKernelMetric, LearnedKernelMetric  # noqa: E402
 from outmetric.datasets import make_waveform  # noqa: E402
 from outmetric.rows.chunks import FAN_IN  # noqa: E402
 
@@ -87,12 +87,6 @@ class TestEqualsNumPy:
 def test_bad_input(X, y, message):
     with pytest.raises(ValueError, match=message):
         LearnedKernelMetric(bandwidth=1.0).fit(X, y)
-
-
-def test_the_search_says_that_it_takes_data_in_memory(wave):
-    X, y = wave
-    with pytest.raises(ValueError, match="in memory"):
-        MetricSearchCV(LearnedKernelMetric(), {"regression_weight": [1.0]}).fit(da.from_array(X, chunks=500), y)
 
 
 def test_partitions_without_rows(wave):

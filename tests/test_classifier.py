@@ -50,6 +50,10 @@ def fitted(wine, one_preparation):
     return MetricClassifier(**QUICK).fit(X, y)
 
 
+def preparation(candidate):
+    return candidate.description["kernel"], candidate.description.get("scaling")
+
+
 def test_feature_weights_are_shares_of_explained_variance():
     X, y = load_iris(return_X_y=True)
     shares = []
@@ -230,7 +234,7 @@ def test_many_samples_are_searched_on_a_part(monkeypatch, wine):
 @pytest.mark.parametrize(("gain", "expected"), [(0.9, 16), (-10.0, 32)])
 def test_as_many_landmarks_as_the_data_reward(monkeypatch, wine, gain, expected):
     X, y, X_new, y_new = wine
-    for name, value in {"EXACT_MEMBERS": 60, "LANDMARKS": 16, "MOST": 79, "VALIDATION": 20, "GAIN": gain}.items():
+    for name, value in {"EXACT_MEMBERS": 60, "LANDMARKS": 16, "MOST": 79, "SHARE": 2, "VALIDATION": 20, "GAIN": gain}.items():
         monkeypatch.setattr(landmarks, name, value)
     model = MetricClassifier(**QUICK).fit(X, y)
     assert {member.pipeline[-1].n_landmarks_ for member in model.committee_} == {expected}
@@ -301,10 +305,10 @@ def test_an_interrupted_search_can_be_finished(wine):
         model.fit(X, y)
     with pytest.raises(NotFittedError):
         model.predict(X_new)
-    preparations = {(candidate.description["kernel"], candidate.description["scaling"]) for candidate in model.candidates_}
-    assert preparations == {("exponential", "standard"), ("exponential", "quantile")}
+    preparations = {preparation(candidate) for candidate in model.candidates_}
+    assert preparations == {("random forest", None), ("exponential", "standard")}
     model.set_params(verbose=False).finish(X, y)
-    assert {(one.candidate.description["kernel"], one.candidate.description["scaling"]) for one in model.committee_} <= preparations
+    assert {preparation(member.candidate) for member in model.committee_} <= preparations
     assert np.mean(model.predict(X) == y) > 0.9
 
 

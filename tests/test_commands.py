@@ -753,10 +753,10 @@ def stop_after_a_kernel(self):
     if self.done == self.tasks - 1:
         os.kill(os.getpid(), signal.SIGINT)
 
-def stop_at_the_end(self, X, labels):
+def stop_at_the_end(self, given):
     MetricSearchCV._make_voters = voters
     os.kill(os.getpid(), signal.SIGINT)
-    return voters(self, X, labels)
+    return voters(self, given)
 
 voters = MetricSearchCV._make_voters
 if "--seed" in sys.argv:

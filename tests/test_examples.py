@@ -1,9 +1,13 @@
 """Do the scripts in examples run, and do they tell what they promise?"""
 
+import itertools
 import runpy
+import warnings
 from pathlib import Path
 
 import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
 import pytest
 
 mpl.use("Agg")
@@ -57,5 +61,43 @@ def test_honest_map(tmp_path, capsys, monkeypatch):
     assert picture.stat().st_size > 1000
 
 
+def in_order(shares, names):
+    """Whether each of these has more than the one before it."""
+    return all(shares[less] < shares[more] for less, more in itertools.pairwise(names))
+
+
+# What the words of each page of the gallery promise, by the names that its program leaves behind.
+GALLERY = {
+    "honest_map": lambda left: in_order(left["right"], ["principal components", "NCA", "MetricMap"]),
+    "random_labels": lambda left: left["control"].quality_.in_map < 0.5 < 0.9 < left["honest"].quality_.in_map,
+    "real_targets": lambda left: left["r2"] > 0.7 and 0.75 < left["held"].mean() < 0.85,
+    "what_it_looks_at": lambda left: left["model"].feature_importances_[:5].min() > left["model"].feature_importances_[5:].max(),
+    "few_labels": lambda left: all(more > less for less, more in zip(*left["right"].values(), strict=True)),
+    "same_or_different": lambda left: in_order(left["areas"], ["Euclidean", "learned"]),
+    "tuning": lambda left: left["tried"] == 7 * 6 * 2 * 5 and left["decompositions"] == 7 * 2 * 5,
+    "own_similarity": lambda left: np.degrees(np.median(np.abs(left["errors"]))) < 20,
+    "strings": lambda left: in_order(left["right"], list(left["kernels"])),
+    "graphs": lambda left: left["right"] > 0.9,
+    "forest_kernels": lambda left: in_order(left["right"], ["Gaussian kernel", "random forest", "metric on a forest kernel"]),
+    "output_matrix": lambda left: in_order(left["shares"], ["cat or lynx", "dog or wolf", "cats or dogs", "trout or not"]),
+    "million_rows": lambda left: left["search"].best_estimator_.solver_ == "nystroem" and min(left["right"]) > 0.84,
+    "method_one": lambda left: [status.name for status in left["status"].values()] == ["DIVERGED"] + 3 * ["CONVERGED"],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", GALLERY)
+def test_gallery(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    plt.close("all")
+    with warnings.catch_warnings():  # one of them turns warnings off
+        left = runpy.run_path(str(EXAMPLES / f"plot_{name}.py"))
+    assert plt.get_fignums(), "no picture"
+    plt.close("all")
+    assert GALLERY[name](left)
+
+
 def test_every_example_is_run():
-    assert {path.name for path in EXAMPLES.glob("*.py")} == {"strings.py", "graphs.py", "honest_map.py"}
+    scripts = {"strings", "graphs", "honest_map"}
+    extending = {"extending_kernel", "extending_estimator", "extending_table_format"}  # see test_extending.py
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == scripts | extending | {f"plot_{name}" for name in GALLERY}

@@ -59,6 +59,17 @@ def test_leaves_are_those_of_scikit_learn(forest):
     np.testing.assert_array_equal(trees.apply(scipy.sparse.csr_array(X)), trees.apply(X))
 
 
+@pytest.mark.parametrize("asked", [None, X])
+def test_leaves_that_are_remembered_are_those_of_the_rows(asked):
+    table = X[TRAIN].copy()
+    trees = Forest(n_estimators=10).grow(table, np.random.default_rng(0), y[TRAIN], asked=asked)
+    walked = pickle.loads(pickle.dumps(trees))  # which remembers nothing
+    for rows in (table, X, X[TEST], table[:5]):
+        np.testing.assert_array_equal(trees.apply(rows), walked.apply(rows))
+    table += table.std(axis=0)  # in place
+    np.testing.assert_array_equal(trees.apply(table), walked.apply(table))
+
+
 @pytest.mark.parametrize("forest", FORESTS)
 def test_values_are_shares_of_trees(forest):
     kernel, few = Forest(forest).trees, X[TEST[:20]]

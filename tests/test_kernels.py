@@ -8,7 +8,9 @@ from problems import output_matrix, points, rank_one
 from sklearn.gaussian_process.kernels import Matern
 from sklearn.metrics.pairwise import pairwise_kernels
 
-from outmetric.kernels import Callable, Diagonal, Precomputed, Scalar, Separable, Sum
+from outmetric import LearnedKernelMetric
+from outmetric.kernels import Callable, Diagonal, Forest, Precomputed, Scalar, Separable, Sum, Transformed, Trees
+from outmetric.kernels.distances import Additive
 from outmetric.kernels.operators import BlockDiagonal, Kronecker
 
 RNG = np.random.default_rng(0)
@@ -37,6 +39,48 @@ def test_the_bandwidth_means_what_the_formula_says(name, formula, sparse):
     expected = oracles.gram_matrix(lambda x, z: formula(x, z, 1.7), X, Z)
     np.testing.assert_allclose(Scalar(name, 1.7).cross(data, train), expected, rtol=1e-12)
     np.testing.assert_allclose(Scalar(name, 1.7).lazy_gram(train) @ np.eye(4), Scalar(name, 1.7).gram(train), atol=1e-14)
+
+
+@pytest.mark.parametrize("bandwidth", [0.01, 0.7, 30.0])
+@pytest.mark.parametrize("far", [0.0, 1e6])
+def test_products_of_the_additive_kernel_are_those_of_its_matrix(bandwidth, far):
+    """Crowded cells, where values are interpolated, and lonely points, ties and outliers among them."""
+    rng = np.random.default_rng(0)
+    rows = np.concatenate([rng.normal(size=(400, 3)), np.ones((30, 3)), 50 * rng.normal(size=(20, 3))]) + far
+    vectors = rng.normal(size=(450, 2))
+    differences = (rows[:, None] - rows) / bandwidth
+    expected = np.exp(-0.5 * differences**2).mean(axis=2)
+    kernel = Scalar("additive", bandwidth)
+    tolerance = 1e-13 if far == 0 else 1e-8
+    np.testing.assert_allclose(kernel.gram(rows), expected, atol=tolerance)
+    np.testing.assert_array_equal(kernel.gram(rows), kernel.gram(rows).T)
+    np.testing.assert_allclose(kernel.lazy_gram(rows) @ vectors, expected @ vectors, atol=450 * tolerance)
+    np.testing.assert_allclose(kernel.lazy_gram(rows) @ vectors[:, 0], expected @ vectors[:, 0], atol=450 * tolerance)
+
+
+@pytest.mark.parametrize("name", ["rbf", "laplacian", "additive"])
+@pytest.mark.parametrize("transform", [np.array([1.0, 0.0, 0.3]), np.linalg.qr(np.random.default_rng(1).normal(size=(3, 3)))[0]])
+def test_expansions_of_transformed_kernels(name, transform):
+    rng = np.random.default_rng(0)
+    rows, points, weights = rng.normal(size=(60, 3)), rng.normal(size=(20, 3)), rng.normal(size=(20, 2))
+    kernel = Transformed(Scalar(name, 0.8), transform)
+    inputs = [part * transform if transform.ndim == 1 else part @ transform for part in (rows, points)]
+    expected = Scalar(name, 0.8).values(*inputs) @ weights
+    np.testing.assert_allclose(kernel.expansion(points, weights)(rows), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", [Scalar("additive", 0.7), Forest(n_estimators=5)])
+def test_matrices_that_take_longer_than_products_are_not_made(kernel, monkeypatch):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(1600, 2))
+    y = (rows[:, 0] * rows[:, 1] > 0).astype(int)
+    settings = {"kernel": kernel, "collocation_weight": 0.0, "tol": 1e-9, "random_state": 0}
+    held = LearnedKernelMetric(solver="spectral", **settings).fit(rows, y)
+    for kind in (Additive, Trees):
+        monkeypatch.setattr(kind, "gram", lambda *_: pytest.fail("the matrix was made"))
+    lazy = LearnedKernelMetric(solver="cg", **settings).fit(rows, y)
+    np.testing.assert_allclose(lazy.transform(rows), held.transform(rows), atol=1e-4)
+    assert lazy.objective_ == pytest.approx(held.objective_, rel=1e-8)
 
 
 @pytest.mark.parametrize("name", ["rbf", "exponential", "laplacian", "additive"])

@@ -4,6 +4,7 @@ import pickle
 import subprocess
 import sys
 import time
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -27,7 +28,7 @@ from outmetric.foundation import threads
 from outmetric.kernels import nystroem
 from outmetric.kernels.scalar import Scalar
 from outmetric.problem import Summary
-from outmetric.rows import landmarks, moments
+from outmetric.rows import fold_sums, folds, landmarks, moments
 from outmetric.solvers import nystroem as reduced
 from outmetric.solvers.solution import Status
 
@@ -62,14 +63,15 @@ def near(one, other, tolerance=1e-8):
 class TestWhatIsFitted:
     """The exact models on the kernel matrix K_xz K_zz^-1 K_zx are the oracle."""
 
+    @pytest.mark.parametrize("settings", [{}, {"collocation_weight": 0.0}])
     @pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
-    def test_labels(self, model, kernel, wine):
+    def test_labels(self, model, kernel, settings, wine):
         X, y = wine
         Z = X[::4]
         naive = {"rbf": oracles.gaussian, "laplacian": oracles.laplacian}[kernel]
         K = approximated(lambda x, z: naive(x, z, 3.0), X, Z)
-        ours = model(kernel=kernel, bandwidth=3.0, landmarks=Z).fit(X, y)
-        exact = model(kernel="precomputed").fit(K, y)
+        ours = model(kernel=kernel, bandwidth=3.0, landmarks=Z, **settings).fit(X, y)
+        exact = model(kernel="precomputed", **settings).fit(K, y)
         assert ours.solver_ == "nystroem"
         assert ours.coefficients_.shape == (len(Z), 2)
         near(ours.transform(X), exact.transform(K))
@@ -543,8 +545,9 @@ class TestSearch:
     def test_one_pass_for_each_bandwidth(self, wine, monkeypatch):
         X, y = wine
         passes = []
-        monkeypatch.setattr(evaluation, "gather", lambda *args: passes.append(1) or moments.gather(*args))
-        monkeypatch.setattr(fitting, "gather", lambda *args: pytest.fail("another pass"))
+        monkeypatch.setattr(evaluation, "fold_sums", lambda *args: passes.append(1) or fold_sums(*args))
+        for another in ("class_summary", "target_summary"):
+            monkeypatch.setattr(fitting, another, lambda *args: pytest.fail("another pass"))
         MetricSearchCV(LearnedKernelMetric(n_landmarks=40), GRID).fit(X, y)
         assert len(passes) == 2
 
@@ -661,3 +664,19 @@ def test_too_many_classes_for_memory_are_an_error(monkeypatch):
     X = np.random.default_rng(0).normal(size=(60, 2))
     with pytest.raises(MemoryError, match="fewer landmarks, fewer classes"):
         LearnedKernelMetric(n_landmarks=50, bandwidth=1.0).fit(X, np.arange(60) % 15)
+
+
+@pytest.mark.parametrize("collocation_weight", [0.0, "auto"])
+def test_memory_does_not_grow_with_the_number_of_classes(collocation_weight, monkeypatch):
+    """Bytes at the peak, in matrices of landmarks; one for each class would be 60 or more."""
+    if collocation_weight == "auto":  # the sums of some classes at a time; without collocation one sum does
+        monkeypatch.setattr(folds, "HELD_BYTES", 4 * 8 * 301**2)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(1200, 3)), np.arange(1200) % 60
+    model = LearnedKernelMetric(n_landmarks=300, landmarks="uniform", bandwidth=0.5, collocation_weight=collocation_weight)
+    model.fit(X[:120], y[:120])  # what is imported late is not counted
+    tracemalloc.start()
+    model.fit(X, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 25 * 8 * 300**2

@@ -162,7 +162,7 @@ class TestMetric:
         np.testing.assert_allclose(maps[2], maps[1], atol=1e-5)
 
     def test_the_random_state_draws_the_points_of_the_median(self, model, monkeypatch):
-        monkeypatch.setattr("outmetric.kernels.distances.MEDIAN_POINTS", 20)
+        monkeypatch.setattr("outmetric.kernels.gradients.MEDIAN_POINTS", 20)
         X, y = points(60), np.arange(60) % 2
         found = [model(random_state=seed).fit(X, y).bandwidth_ for seed in (0, 0, 1)]
         assert found[0] == found[1] != found[2]
@@ -381,10 +381,9 @@ def test_an_estimator_survives_pickling_into_another_process(model, iris, tmp_pa
 @pytest.mark.parametrize("model", [FixedKernelMetric, LearnedKernelMetric])
 @pytest.mark.parametrize("settings", [{}, {"similarity": lambda y: (y[:, None] == y) * 1.0}, {"kernel": "laplacian"}])
 def test_conjugate_gradients_reach_the_optimum_of_the_spectral_solver(model, settings, monkeypatch):
-    """With more than 1000 samples landmarks precondition and start them; also if the kernel is never held."""
+    """With more than 1000 samples some columns of the kernel matrix precondition them; also if the kernel is never held."""
     X, y = make_waveform(1100, random_state=0)
     plain = model(bandwidth=5.0, solver="spectral", tol=1e-6, **settings).fit(X, y)
-    monkeypatch.setattr("outmetric.estimators.fitting.LANDMARKS", 200)
     held = model(bandwidth=5.0, solver="cg", tol=1e-6, **settings).fit(X, y)
     assert held.status_ is Status.CONVERGED
     assert held.objective_ == pytest.approx(plain.objective_, rel=1e-6)

@@ -5,6 +5,7 @@ import oracles
 import pytest
 from problems import OPERATORS, PROBLEMS, gaussian_gram, gram_operators, metric_factor, output_matrix
 
+from outmetric import LearnedKernelMetric
 from outmetric.problem import objective
 
 RHO, EPSILON = 0.7, 0.4
@@ -94,3 +95,21 @@ def test_the_gap_is_primal_minus_dual_for_any_coefficients(problem, C):
     )
     gap = objective.duality_gap(B, C.T @ K @ C, RHO, float(np.linalg.norm(left)))
     assert gap == pytest.approx(primal - dual, rel=1e-10)
+
+
+def test_without_b_the_optimum_is_that_of_a_schatten_norm():
+    """The theory's form of model 2, tr M(F)/2 + 3/2 (rho/4)^(1/3) |K^(-1/2) F|^(4/3), at a fit, and not below it beside the fit."""
+    rng = np.random.default_rng(5)
+    X, label = rng.normal(size=(12, 3)), np.arange(12) % 3
+    model = LearnedKernelMetric(bandwidth=0.5, collocation_weight=0.1, regression_weight=2.0, output_penalty=RHO).fit(X, label)
+    K, S, Y = gaussian_gram(X, 0.5), (label[:, None] == label).astype(float), model.prototypes_[label]
+    roots = np.linalg.inv(np.linalg.cholesky(K))
+
+    def value(F):
+        pairs = sum(S[i, j] * np.sum((F[i] - F[j]) ** 2) for i in range(12) for j in range(12))
+        singular = np.linalg.svd(roots @ F, compute_uv=False)
+        return 0.05 * pairs + 1.0 * np.sum((F - Y) ** 2) + 1.5 * (RHO / 4) ** (1 / 3) * np.sum(singular ** (4 / 3))
+
+    F = model.map(X)
+    assert value(F) == pytest.approx(model.objective_, rel=1e-9)
+    assert all(value(F + 1e-3 * step) > value(F) for step in rng.normal(size=(20, *F.shape)))

@@ -8,7 +8,7 @@ from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricClassifier, 
 from outmetric.automatic import base, inputs, landmarks, members, screening
 from outmetric.baselines import ITML, LMNN, KernelITML, KernelLMNN
 from outmetric.datasets import make_waveform
-from outmetric.kernels import distances
+from outmetric.kernels import gradients
 
 X, y = make_classification(90, 6, n_informative=4, n_classes=3, random_state=0)
 GRID = {"bandwidth": ["0.5*median", "median"], "regression_weight": [0.3, 3.0]}
@@ -31,12 +31,13 @@ ESTIMATORS = {
 @pytest.fixture
 def scarce(monkeypatch):
     """As if there were many rows: medians and quantiles of samples, settings that are compared on some rows, landmarks."""
-    monkeypatch.setattr(distances, "MEDIAN_POINTS", 30)
+    monkeypatch.setattr(gradients, "MEDIAN_POINTS", 30)
     monkeypatch.setattr(base, "SEARCHED_ROWS", 80)
     monkeypatch.setattr(base, "SEARCHED_LANDMARKS", 30)
     monkeypatch.setattr(base, "NOVELTY_ROWS", 50)
     monkeypatch.setattr(landmarks, "EXACT_MEMBERS", 60)
     monkeypatch.setattr(landmarks, "LANDMARKS", 10)
+    monkeypatch.setattr(landmarks, "SHARE", 2)
     monkeypatch.setattr(landmarks, "VALIDATION", 40)
     monkeypatch.setattr(inputs, "QUANTILES", 20)
     plain = inputs.QuantileTransformer

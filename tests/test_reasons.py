@@ -349,3 +349,12 @@ class TestNearness:
     )
     def test_words(self, one, other, words):
         assert beside(one, other) == words
+
+
+def test_round_off_between_a_row_and_itself_is_no_distance():
+    """Blocks of rows are summed in other orders, so that a row may be 1e-15 away from itself."""
+    rows = np.random.default_rng(0).normal(size=(2, 3))
+    others = np.stack([rows[0], rows[1] + 1])
+    terms = [(Scalar("additive", 1.0), np.zeros((2, 1)))]
+    _, errors = attribution.integrated(terms, rows, rows, others, np.full((2, 1), 1e-15))
+    np.testing.assert_array_equal(errors, [0.0, 1.0])

@@ -47,11 +47,12 @@ def test_the_whole_search(friedman, monkeypatch):
 
 
 def test_predictions_are_the_weighted_mean_of_the_members(fitted, friedman):
-    _, _, X_new, y_new = friedman
+    _, y, X_new, y_new = friedman
     expected = np.zeros(len(y_new))
     for member in fitted.committee_:
         coordinates = member.pipeline.transform(X_new)
-        own = coordinates if member.voters is None else member.voters.predict(coordinates)
+        stretched = y.mean() + member.slope * (coordinates - y.mean())
+        own = stretched if member.voters is None else member.voters.predict(coordinates)
         expected += member.weight * np.ravel(own)
     np.testing.assert_allclose(fitted.predict(X_new), expected)
     residual = np.sum((y_new - expected) ** 2) / np.sum((y_new - y_new.mean()) ** 2)
@@ -63,7 +64,10 @@ def test_a_member_that_is_read_by_itself_predicts_as_its_map(fitted, friedman):
     _, _, X_new, _ = friedman
     member = next(member for member in fitted.committee_ if member.voters is None)
     scaled = member.pipeline[:-1].transform(X_new)
-    np.testing.assert_allclose(member.predictions(member.pipeline.transform(X_new)), member.pipeline[-1].map(scaled))
+    outputs = member.pipeline[-1].map(scaled)
+    assert member.slope != 1
+    stretched = friedman[1].mean() + member.slope * (outputs - friedman[1].mean())
+    np.testing.assert_allclose(member.predictions(member.pipeline.transform(X_new)), stretched)
 
 
 def test_several_targets():

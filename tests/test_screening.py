@@ -5,7 +5,7 @@ import pytest
 from scipy.spatial.distance import cdist
 from sklearn.datasets import load_iris, load_wine, make_friedman1
 from sklearn.kernel_ridge import KernelRidge
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.model_selection import KFold
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
@@ -49,10 +49,10 @@ def kernel_matrix(A, B, bandwidth):
 def test_outputs_are_those_of_kernel_ridge_regression(classes):
     distances = Distances.between(X, np.arange(len(X)), "euclidean")
     np.testing.assert_allclose(distances.values, cdist(X, X), atol=1e-6)
-    features = Features.of(kernel_matrix(X, X, 3.0), kernel_matrix(X, X, 3.0))
+    features = Features.of(kernel_matrix(X, X, 3.0), np.arange(len(X)))
     for weights in ([0.3], [1.0, 100.0]):
-        found = out_of_fold([features.values], classes.targets, FOLDS, weights)
-        nested = out_of_fold([features.values] * len(FOLDS), classes.targets, FOLDS, weights)
+        found = out_of_fold([features], classes.targets, FOLDS, weights)
+        nested = out_of_fold([features] * len(FOLDS), classes.targets, FOLDS, weights)
         np.testing.assert_allclose(found.outputs, nested.outputs, atol=1e-9)
         for place, weight in enumerate(weights):
             for fold, (train, test) in enumerate(FOLDS):
@@ -60,7 +60,7 @@ def test_outputs_are_those_of_kernel_ridge_regression(classes):
                 ridge.fit(kernel_matrix(X[train], X[train], 3.0), classes.targets[train])
                 expected = ridge.predict(kernel_matrix(X[test], X[train], 3.0))
                 np.testing.assert_allclose(found.outputs[place, test], expected, atol=1e-6)
-                coefficients = features.coefficients(found.parameters[fold][place])
+                coefficients = found.coefficients[fold][place]
                 np.testing.assert_allclose(kernel_matrix(X[test], X, 3.0) @ coefficients, expected, atol=1e-6)
 
 
@@ -72,13 +72,13 @@ def test_with_one_output_they_are_the_models_own():
     prepared = Prepared.of(inputs, "standard", "exponential")
     kernel = prepared.kernel(1.0)
     scaled = inputs.scaled("standard")
-    found = out_of_fold([prepared.features(kernel).values], goal.targets, [(train, test)], [3.0]).outputs[0, test]
+    found = out_of_fold([prepared.features(kernel)], goal.targets, [(train, test)], [3.0]).outputs[0, test]
     model = LearnedKernelMetric(kernel="exponential", bandwidth=kernel.bandwidth, regression_weight=3.0, collocation_weight=0.0)
     model.fit(scaled[train], goal.targets[train])
     # The model has no intercept but centres its targets, those of its own training rows.
     centred = model.transform(scaled[test]) - model.metric_.offset
     offset = goal.targets[train].mean(axis=0)
-    shifted = out_of_fold([prepared.features(kernel).values], goal.targets - offset, [(train, test)], [3.0]).outputs[0, test]
+    shifted = out_of_fold([prepared.features(kernel)], goal.targets - offset, [(train, test)], [3.0]).outputs[0, test]
     np.testing.assert_allclose(centred, shifted, atol=1e-6)
     assert np.abs(found - shifted).max() < 1
 
@@ -129,6 +129,55 @@ def test_readings_of_real_targets():
     (found,) = goal.read_neighbours([(train, X[train], test, X[test]), (test, X[test], train, X[train])], np.array([4]))
     expected = KNeighborsRegressor(4).fit(X[train], goal.values[train]).predict(X[test])
     np.testing.assert_allclose(found.predictions[test], expected)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_slope_of_real_targets_is_the_best_but_for_a_little(weighted):
+    rng = np.random.default_rng(0)
+    weights = rng.integers(1, 4, 300).astype(float) if weighted else None
+    goal = RealGoal.make(rng.normal(size=(300, 2)), weights)
+    for truth in (0.0, 0.4, 1.0, 2.5):
+        outputs = goal.targets / truth if truth else rng.normal(size=(300, 2))
+        outputs = outputs + 0.3 * rng.normal(size=(300, 2))
+        reading = goal.read_map(outputs)
+        stacked, counts = outputs.ravel(), np.repeat(np.ones(300) if weights is None else weights, 2)
+        best = LinearRegression(fit_intercept=False).fit(stacked[:, None], goal.targets.ravel(), counts).coef_[0]
+        assert reading.slope == pytest.approx(max(0.0, (300 * best + 20) / 320))
+        np.testing.assert_allclose(reading.predictions, goal.centre + reading.slope * outputs * goal.scale)
+    assert goal.read_map(-goal.targets).slope == 0.0
+    assert goal.read_map(np.zeros((300, 2))).slope == 1.0
+
+
+def test_leaders_are_compared_again_with_more_landmarks(classes):
+    """With all rows as landmarks the outputs are those of kernel ridge regression on all of them."""
+    few, all_rows = made(classes, n_landmarks=12), made(classes)
+    few.run()
+    fine = [tried for tried in few.ranked if tried.fine]
+    assert len({tried.setting.family[:2] for tried in fine}) == module.REFINED
+    assert len(few.fine.landmarks) == len(X)
+    tried = next(one for one in fine if one.transforms is None and one.setting.scaling is not None)
+    same = [one for one in all_rows._plain(tried.setting.scaling, tried.setting.kernel) if one.setting == tried.setting]
+    np.testing.assert_allclose(tried.reading.predictions, same[0].reading.predictions, atol=0.02)
+    forest = next(iter(few._forest("extra")))
+    (again,) = (one for one in few._again(forest) if one.setting == forest.setting)
+    whole = next(iter(all_rows._forest("extra")))
+    assert again.setting == whole.setting
+    np.testing.assert_allclose(again.reading.predictions, whole.reading.predictions, atol=1e-4)
+    # Nothing that fewer landmarks told of these is left.
+    for known in few.best.values():
+        assert len({one.fine for one in known}) == 1
+
+
+def test_kernels_race_with_their_like():
+    """The additive kernel is far ahead of those of distances, which get an input metric all the same."""
+    rows = np.random.default_rng(0).uniform(size=(300, 12))
+    goal = RealGoal.make(np.sin(6 * rows).sum(axis=1)[:, None])
+    searched = made(goal, rows=rows, folds=list(KFold(5).split(rows)))
+    searched.run()
+    assert searched.ranked[0].setting.kernel == "additive"
+    with_metric = {setting.kernel for setting, _ in searched.losses if setting.n_rounds}
+    assert "additive" in with_metric
+    assert with_metric - {"additive"}
 
 
 def test_what_is_tried(searched):

@@ -1,6 +1,8 @@
 """Does BLAS have its threads again when several fits in threads of their own have ended?"""
 
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import pytest
 from sklearn.base import clone
@@ -33,3 +35,17 @@ def test_four_fits_at_once_leave_blas_as_it_was(mixed):
             with ThreadPoolExecutor(4) as pool:
                 list(pool.map(lambda job: job.fit(X, y), jobs))
             assert blas_threads() == before
+
+
+@pytest.mark.parametrize("targets", [y, y[:3]])
+def test_turns_of_threads_are_as_long_as_they_were(targets):
+    """Whether fits succeed or not."""
+    before = sys.getswitchinterval()
+
+    def fit(_):
+        with nullcontext() if targets is y else pytest.raises(ValueError, match="inconsistent"):
+            clone(MODELS[-1]).set_params(n_jobs=2).fit(X, targets)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(fit, range(4)))
+    assert sys.getswitchinterval() == before

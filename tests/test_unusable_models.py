@@ -180,6 +180,7 @@ UNUSABLE = {
     "offsets of other classes": ("classifier", in_state("class_offsets_", np.zeros(2)), "offsets for other classes"),
     "offsets that are words": ("classifier", in_state("class_offsets_", np.array(["a", "b", "c"])), "."),
     "neighbours that are none": ("classifier", in_state("neighbours_", StandardScaler()), "neighbours that are a StandardScaler"),
+    "a member that is upside down": ("regressor", in_member(slope=-1.0), "slope must be a finite number >= 0"),
     "a member that names classes": ("regressor", in_member(voters=None, temperature=1.0), "a member that names classes"),
     "errors of others": ("regressor", in_state("out_of_fold_errors_", np.zeros((9, 2))), "a column for each target"),
     "errors without number": (

@@ -9,7 +9,7 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
-from web_pages import ATTACKS, class_opinions, content, drop_rows, explained, open_details
+from web_pages import ATTACKS, accessible_name, class_opinions, content, drop_rows, explained, open_details
 
 from outmetric import LearnedKernelMetric
 from outmetric.choosing import usual_contributions
@@ -312,7 +312,7 @@ def test_every_control_has_a_label_and_is_reached_by_the_keyboard(visit, points)
     reached = []
     for _ in range(20):
         active = visit.driver.switch_to.active_element
-        reached.append((active.aria_role, active.accessible_name))
+        reached.append((active.aria_role, accessible_name(active)))
         active.send_keys(Keys.TAB)
     assert reached[:3] == [("searchbox", "Find row"), ("button", "Find"), ("combobox", "Colour by")]
     assert {name.split()[1] for role, name in reached if role == "checkbox"} == {"0", "1"}
@@ -368,7 +368,7 @@ def test_the_switch_to_fitted_positions(visit, points):
     visit.look_for("7")
     before = visit.neighbours
     one, other = visit.find_all(By.CSS_SELECTOR, "#positions input")
-    assert (one.accessible_name, other.accessible_name) == ("out of fold", "fitted")
+    assert (accessible_name(one), accessible_name(other)) == ("out of fold", "fitted")
     assert one.is_selected()
     other.send_keys(Keys.SPACE)
     np.testing.assert_array_equal(visit.traces[0][0], fitted[::2])
@@ -422,7 +422,7 @@ def test_classes_are_named_on_their_islands(visit):
     visit.find_all(By.CSS_SELECTOR, "#legend input")[1].click()
     assert_named(1, 2)
     switch = visit.find(By.ID, "named")
-    assert (switch.aria_role, switch.accessible_name) == ("switch", "Names")
+    assert (switch.aria_role, accessible_name(switch)) == ("switch", "Names")
     switch.send_keys(Keys.SPACE)
     assert island_names(visit) == {}
     assert not visit.run("return window.ran")
@@ -558,7 +558,7 @@ def test_new_controls_are_reached_by_the_keyboard(visit, points):
     reached = []
     for _ in range(45):
         active = visit.driver.switch_to.active_element
-        reached.append((active.tag_name, active.get_attribute("id"), active.accessible_name))
+        reached.append((active.tag_name, active.get_attribute("id"), accessible_name(active)))
         ActionChains(visit.driver).send_keys(Keys.TAB).perform()
     assert {"named", "filtered", "pick", "unpick", "save", "file"} <= {name for _, name, _ in reached}
     assert {"contains", "out of fold", "x", "missing"} <= {name for _, _, name in reached}

@@ -269,6 +269,9 @@ def test_weights_of_classes_that_are_none(given, message):
 def test_what_does_not_fit_together():
     with pytest.raises(ValueError, match="class_weight belongs to classes"):
         LearnedKernelMetric(class_weight="balanced").fit(X, REAL)
+    partly = np.where(np.arange(N)[:, None] % 2 == 0, REAL, np.nan)
+    with pytest.raises(ValueError, match="class_weight belongs to classes"):
+        LearnedKernelMetric(class_weight="balanced", unlabeled="graph").fit(X, partly)
     with pytest.raises(ValueError, match="blocks of rows bring their own weights"):
         LearnedKernelMetric(n_landmarks=9).fit(iter([(X, Y)]), sample_weight=np.ones(N))
     with pytest.raises(ValueError, match="y has one class only"):

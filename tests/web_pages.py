@@ -160,6 +160,11 @@ def class_opinions(points):
     return labels, shares, classes
 
 
+def accessible_name(element):
+    """What a screen reader calls it; some versions of Chromium keep the blank between a box and its label."""
+    return element.accessible_name.strip()
+
+
 def open_details(visit, name):
     visit.find(By.CSS_SELECTOR, f"#{name} summary").send_keys(Keys.ENTER)
 
