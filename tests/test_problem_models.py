@@ -1,6 +1,6 @@
 """Is each model stated once, and right: for one setting as for a stack of them?"""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import oracles
@@ -90,6 +90,15 @@ def test_the_minimiser_of_model_2_solves_its_equation():
     energy = B @ STEP.energy[0] @ B
     found = model.minimiser(B, STEP.one(0))
     np.testing.assert_allclose(2 * 0.7 * found @ found @ found, energy, rtol=1e-8, atol=1e-8)
+
+
+def test_the_minimiser_of_model_2_knows_small_eigenvalues():
+    """B and C'K C that are uneven alike, as at an optimum: an eigenvalue of 1e-6 is not lost in the round-off of the others."""
+    basis = np.linalg.qr(RNG.normal(size=(2, M, M)))[0]
+    eigenvalues = np.array([1.0, 1e-3, 1e-6])
+    B = (basis * eigenvalues) @ basis.transpose(0, 2, 1)
+    found = LearnedKernelModel(np.array([0.5, 0.5])).minimiser(B, replace(STEP.one(slice(2)), energy=B))
+    np.testing.assert_allclose(np.linalg.eigvalsh(found), np.tile(eigenvalues[::-1], (2, 1)), rtol=1e-5)
 
 
 @pytest.mark.parametrize("scale", [0.1, 7.0])

@@ -152,10 +152,18 @@ class TestModel1:
         assert train_model1(problem, gram).history[-1].objective > -(3.0**2) * 2 / (2 * 0.5)
 
 
-def test_uneven_metrics_are_reached_fast():
-    # Two nearly equal points with different targets: plain alternation takes 490 rounds to this gap.
-    X = np.array([[0.12573022], [-0.13210486], [0.64042265], [0.10490012]])
-    model = LearnedKernelMetric(tol=1e-10, max_iter=40).fit(X, np.arange(4))
+@pytest.mark.parametrize(
+    ("points", "max_iter"),
+    [
+        # Two nearly equal points with different targets: plain alternation takes 490 rounds to this gap.
+        ([0.12573022, -0.13210486, 0.64042265, 0.10490012], 40),
+        # Three of them: the round-off of a plain cube root ends all progress at a gap of 5e-10.
+        ([0.57500899, 0.58803847, -0.60608481, 0.56425923], 100),
+        ([0.00142215, 0.00116751, 0.00096044, -0.01344772], 100),
+    ],
+)
+def test_uneven_metrics_are_reached_fast(points, max_iter):
+    model = LearnedKernelMetric(tol=1e-10, max_iter=max_iter).fit(np.array(points)[:, None], np.arange(4))
     assert model.status_ is Status.CONVERGED
 
 

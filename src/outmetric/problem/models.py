@@ -22,6 +22,8 @@ from outmetric.problem.targets import target_rank
 
 # Without ridge: L this many times its first size means that the objective has no minimum.
 DIVERGENCE_FACTOR = 1e8
+# Eigenvalues of B C'K C B below this share of the largest have lost half of their digits.
+UNEVEN = 1e-8
 
 
 class Step(Protocol):
@@ -302,6 +304,13 @@ def metric_minimiser(scatter: Array, metric_penalty: Any, metric_ridge: Any) -> 
 def output_minimiser(output_matrix: Array, energy: Array, output_penalty: Any) -> Array:
     """(B C'K C B / (2 rho))^(1/3)."""
     spectrum, basis = np.linalg.eigh(output_matrix @ energy @ output_matrix)
+    # The cube root makes a floor of 1e-5 of round-off: small eigenvalues are had as squares of the singular values of (C'K C)^(1/2) B.
+    uneven = spectrum[..., 0] < UNEVEN * spectrum[..., -1]
+    if np.any(uneven):
+        energies, directions = np.linalg.eigh(energy[uneven])
+        root = np.sqrt(energies.clip(min=0))[..., :, None] * np.swapaxes(directions, -1, -2)
+        _, values, rows = np.linalg.svd(root @ output_matrix[uneven])
+        spectrum[uneven], basis[uneven] = values**2, np.swapaxes(rows, -1, -2)
     root = np.cbrt(spectrum.clip(min=0) / (2 * np.asarray(output_penalty)[..., None]))
     return np.asarray((basis * root[..., None, :]) @ np.swapaxes(basis, -1, -2))
 
