@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 from outmetric import LearnedKernelMetric
 from outmetric.choosing import AverageVote, Scoring
-from outmetric.choosing.votes import ClassVote, counted_votes, score_function
+from outmetric.choosing.votes import ClassVote, counted_votes, neighbour_averages, neighbour_votes, score_function
 
 RNG = np.random.default_rng(0)
 COUNTS = np.array([1, 4, 11])
@@ -38,6 +38,27 @@ def test_classes_are_those_of_scikit_learn():
     for row, points in zip(found, MAPS, strict=True):
         for score, count in zip(row, COUNTS, strict=True):
             assert score == KNeighborsClassifier(count).fit(points[:40], labels[:40]).score(points[40:], labels[40:])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [1, 2, 5, 300])
+def test_neighbours_are_the_nearest(n, dtype):
+    """Also of points far from the origin, beside a formula without any shortcut."""
+    rng = np.random.default_rng(n)
+    train, new = (1000 + rng.normal(size=(2, rows, 3)).astype(dtype) for rows in (n, 40))
+    counts = np.array([min(7, n), 1])
+    values = rng.normal(size=(n, 2))
+    distances = np.linalg.norm(new[:, :, None].astype(float) - train[:, None].astype(float), axis=3)
+    nearest = np.argsort(distances, axis=2)
+    expected = np.stack([values[nearest[:, :, :count]].mean(axis=2) for count in counts], axis=1)
+    np.testing.assert_allclose(neighbour_averages(train, values, new, counts), expected, atol=1e-12)
+
+
+def test_of_points_at_the_same_distance_the_first_vote():
+    labels = np.array([2, 0, 1, 1])
+    votes = neighbour_votes(np.zeros((1, 4, 2)), labels, np.ones((1, 3, 2)), np.array([1, 2]), 3)
+    np.testing.assert_array_equal(votes[0, 0], [[0, 0, 1]] * 3)
+    np.testing.assert_array_equal(votes[0, 1], [[1, 0, 1]] * 3)
 
 
 @pytest.mark.parametrize("kind", ["classes", "averages"])

@@ -190,22 +190,36 @@ def neighbour_averages(train: Array, values: Array, new: Array, neighbours: Arra
 
 
 def _sorted_neighbours(train: Array, new: Array, most: int) -> Iterator[tuple[slice, slice, Array]]:
-    """Candidates, new points, and the nearest training points of these in each of those maps, nearest first; block by block."""
+    """Candidates, new points, and the nearest training points of these in each of those maps, nearest first; block by block.
+
+    The last bits of a distance give way to the number of the training point, so that numbers alone are sorted, which is several
+    times as fast; of points whose distances differ by less than that, the first is taken for the nearer one.
+    """
+    numbers = np.arange(train.shape[1], dtype=np.int64)
+    last_bits = np.int64((1 << int(numbers[-1]).bit_length()) - 1)
+    most = min(most, len(numbers))
     for part in gen_batches(len(train), max(1, DISTANCES // (train.shape[1] * new.shape[1]))):
         # Around the mean, since a map may be nearly constant.
-        centre = train[part].mean(axis=1, keepdims=True)
-        points, queries = train[part] - centre, -2 * (new[part] - centre)
-        squares = np.sum(points**2, axis=2)[:, None, :]
+        points, queries = (np.asarray(maps[part], dtype=np.float64) for maps in (train, new))
+        centre = points.mean(axis=1, keepdims=True)
+        points, queries = points - centre, queries - centre
+        # |q - p|^2 = (q, 1, |q|^2)'(-2 p, |p|^2, 1), in one product.
+        points = np.concatenate([-2 * points, _squares(points), np.ones_like(points[..., :1])], axis=2).transpose(0, 2, 1)
+        queries = np.concatenate([queries, np.ones_like(queries[..., :1]), _squares(queries)], axis=2)
         for some in gen_batches(new.shape[1], max(1, DISTANCES // train.shape[1])):
-            # Squared distances without |query|^2, which does not change the order.
-            distances = queries[:, some] @ points.transpose(0, 2, 1)
-            distances += squares
-            if most < distances.shape[2]:
-                nearest = np.argpartition(distances, most - 1, axis=2)[:, :, :most]
-            else:
-                nearest = np.broadcast_to(np.arange(distances.shape[2]), distances.shape)
-            order = np.argsort(np.take_along_axis(distances, nearest, axis=2), axis=2, kind="stable")
-            yield part, some, np.take_along_axis(nearest, order, axis=2)
+            distances = np.maximum(queries[:, some] @ points, 0.0)
+            nearest = distances.view(np.int64)  # of numbers >= 0 in the same order
+            nearest &= ~last_bits
+            nearest |= numbers
+            nearest.partition(most - 1, axis=2)
+            nearest = np.sort(nearest[:, :, :most], axis=2)
+            nearest &= last_bits
+            yield part, some, nearest
+
+
+def _squares(points: Array) -> Array:
+    """|p|^2, as a column."""
+    return np.asarray(np.sum(points**2, axis=2, keepdims=True))
 
 
 def counted_votes(voters: KNeighborsClassifier, coordinates: Any) -> Array:

@@ -304,7 +304,7 @@ def metric_minimiser(scatter: Array, metric_penalty: Any, metric_ridge: Any) -> 
 def output_minimiser(output_matrix: Array, energy: Array, output_penalty: Any) -> Array:
     """(B C'K C B / (2 rho))^(1/3)."""
     spectrum, basis = np.linalg.eigh(output_matrix @ energy @ output_matrix)
-    # The cube root makes a floor of 1e-5 of round-off: small eigenvalues are had as squares of the singular values of (C'K C)^(1/2) B.
+    # The cube root makes 1e-5 of round-off: small eigenvalues are had as squares of the singular values of (C'K C)^(1/2) B.
     uneven = spectrum[..., 0] < UNEVEN * spectrum[..., -1]
     if np.any(uneven):
         energies, directions = np.linalg.eigh(energy[uneven])

@@ -71,10 +71,6 @@ class Decomposition:
             check_psd(sample_gram, "the kernel matrix", tolerance=tolerance)
         self.round_off = round_off(self.spectrum)
         self.spectrum = self.spectrum.clip(min=0)
-        # F at the training points is K R D A = R'^-1 V diag(w) V'D A, and at new points K_new R D A.
-        self.to_train = self.coupling.solve_factor(self.basis * self.spectrum, transpose=True)
-        if roots is not None:
-            self.to_train /= roots[:, None]
         self.to_new = self.coupling.factor(cross_gram.T, transpose=True).T @ self.basis
 
     def visibility(self, targets: Array) -> float:
@@ -141,25 +137,28 @@ class Decomposition:
         return np.asarray(sound)
 
     def _zero_maps(self, candidates: int, outputs: int) -> Maps:
-        train, new = (np.zeros((candidates, len(rows), outputs)) for rows in (self.to_train, self.to_new))
+        none = np.zeros((candidates, outputs, len(self.spectrum)))
         certain = np.ones(candidates, dtype=bool)
-        return Maps(train, new, certain, certain, np.zeros((candidates, len(self.basis), outputs)))
+        return Maps(*self._coordinates(none), certain, certain, self._coefficients(none))
 
     def _coordinates(self, gain: Array) -> tuple[Array, Array]:
-        return self.to_train @ gain, self.to_new @ gain
+        # F at the training points is K R D A = R'^-1 V diag(w) V'D A, and at new points K_new R D A.
+        outputs = self.coupling.solve_factor(self.basis @ (self.spectrum * _rows(gain)).T, transpose=True)
+        if self.roots is not None:
+            outputs /= self.roots[:, None]
+        return _apart(outputs, gain), _apart(self.to_new @ _rows(gain).T, gain)
 
     def _coefficients(self, gain: Array) -> Array:
-        """R_1 V gain of each candidate."""
-        found = np.stack([self.coupling.factor(self.basis @ one) for one in gain])
-        return found if self.roots is None else self.roots[:, None] * found
+        """R_1 V gain' of each candidate."""
+        found = self.coupling.factor(self.basis @ _rows(gain).T)
+        return _apart(found if self.roots is None else self.roots[:, None] * found, gain)
 
     def _gain(self, batch: _Batch, model: Model, learned: Array) -> Array:
-        """V'R_1^-1 G L' with G = R D A and R = sqrt(lambda) R_1: coordinates are F L'."""
+        """The transposes of V'R_1^-1 G L' with G = R D A and R = sqrt(lambda) R_1, (candidates, m, n): coordinates are F L'."""
         weights, factor = model.output_weights(learned), model.factors(learned).metric_factor
         residual = batch.solve(weights)
         scale = np.sqrt(batch.regression_weights)[:, None, None]
-        turned = residual.basis.transpose(0, 2, 1) @ weights @ np.swapaxes(factor, -1, -2)
-        return np.asarray(scale * (residual.coordinates @ turned))
+        return np.asarray((scale * factor @ weights @ residual.basis) @ residual.coordinates)
 
 
 class FeatureDecomposition(Decomposition):
@@ -181,16 +180,18 @@ class FeatureDecomposition(Decomposition):
         kept = spectrum > len(spectrum) * np.finfo(np.float64).eps * spectrum[-1]
         self.round_off = round_off(spectrum)
         self.spectrum, self.basis = spectrum[kept], basis[:, kept]
-        self.roots = np.sqrt(self.spectrum)
-        self.to_train, self.to_new = train, new
+        self.train, self.new = train, new
 
     def _coordinates(self, gain: Array) -> tuple[Array, Array]:
-        parameters = self._coefficients(gain)
-        return self.to_train @ parameters, self.to_new @ parameters
+        parameters = self._parameters(gain)
+        return _apart(self.train @ parameters, gain), _apart(self.new @ parameters, gain)
 
     def _coefficients(self, gain: Array) -> Array:
-        # F = Phi Theta, Theta = Gamma A and Gamma = V diag(w)^(1/2) V'D.
-        return np.asarray((self.basis * self.roots) @ gain)
+        return _apart(self._parameters(gain), gain)
+
+    def _parameters(self, gain: Array) -> Array:
+        """Theta of all candidates side by side: F = Phi Theta, Theta = Gamma A and Gamma = V diag(w)^(1/2) V'D."""
+        return np.asarray(self.basis @ (np.sqrt(self.spectrum) * _rows(gain)).T)
 
     def visibility(self, targets: Array) -> float:
         return self.summary.with_prototypes(targets).visibility
@@ -199,13 +200,16 @@ class FeatureDecomposition(Decomposition):
         return (self.summary.counts[:, None] * targets).T @ targets
 
     def whiten(self, targets: Array) -> tuple[Array, Array]:
-        whitened = (self.basis / self.roots).T @ (self.summary.sums.T @ targets)
+        whitened = (self.basis / np.sqrt(self.spectrum)).T @ (self.summary.sums.T @ targets)
         return whitened, self.squares(targets) - whitened.T @ whitened
 
 
 @dataclass(frozen=True, eq=False)
 class Residual:
-    """The whitened residuals D of a batch, as V' D U (candidates, n, m), and the eigenvectors U and eigenvalues of A."""
+    """The whitened residuals D of a batch, as U' D' V (candidates, m, n), and the eigenvectors U and eigenvalues of A.
+
+    Long rows, since NumPy's loops over a few outputs each would take several times as long.
+    """
 
     coordinates: Array
     basis: Array
@@ -226,6 +230,8 @@ class BatchStep:
 
 @dataclass(frozen=True, eq=False)
 class _Batch:
+    """Candidates on one decomposition; ``targets`` is (V'R_1^-1 Y)', (m, n)."""
+
     spectrum: Array
     targets: Array
     squared_targets: Array
@@ -235,7 +241,7 @@ class _Batch:
     @classmethod
     def make(cls, shared: Decomposition, targets: Array, regression_weights: Array) -> _Batch:
         whitened, floor = shared.whiten(targets)
-        return cls(shared.spectrum, whitened, shared.squares(targets), floor, regression_weights)
+        return cls(shared.spectrum, np.ascontiguousarray(whitened.T), shared.squares(targets), floor, regression_weights)
 
     def take(self, active: Array) -> _Batch:
         return replace(self, regression_weights=self.regression_weights[active])
@@ -251,32 +257,48 @@ class _Batch:
         factors = model.factors(learned)
         # C = R D L'L, so C'K C = L'L D'W D L'L.
         metric = np.swapaxes(factors.metric_factor, -1, -2) @ factors.metric_factor
-        energy = metric @ self.energy(residual) @ metric
+        weighted = self.spectrum * residual.coordinates
+        energy = metric @ self._energy(residual, weighted) @ metric
         outputs = np.eye(energy.shape[-1]) if factors.output_matrix is None else factors.output_matrix
-        return BatchStep(self._scatter(residual), np.sum(outputs * energy, axis=(-2, -1)), energy, self._coupled_norm(residual))
+        # <F, P F> = |W D A|^2.
+        squares = np.einsum("cmn,cmn->cm", weighted, weighted)
+        coupled_norm = self.regression_weights**2 * np.sum(residual.values**2 * squares, axis=1)
+        return BatchStep(self._scatter(residual), np.sum(outputs * energy, axis=(-2, -1)), energy, coupled_norm)
 
     def solve(self, weights: Array) -> Residual:
         values, basis = np.linalg.eigh(weights)
-        scaled = np.sqrt(self.regression_weights)[:, None, None] * (self.targets @ basis)
         values = values.clip(min=0)
-        shrink = 1 + (self.regression_weights[:, None] * self.spectrum)[:, :, None] * values[:, None, :]
-        return Residual(scaled / shrink, basis, values)
+        roots = np.sqrt(self.regression_weights)[:, None, None]
+        coordinates = (roots * basis.transpose(0, 2, 1)).reshape(-1, len(self.targets)) @ self.targets
+        shrink = np.multiply.outer(self.regression_weights[:, None] * values, self.spectrum)
+        shrink += 1
+        coordinates = coordinates.reshape(shrink.shape)
+        coordinates /= shrink
+        return Residual(coordinates, basis, values)
 
     def _scatter(self, residual: Residual) -> Array:
         """M, the residual scatter."""
-        inner = residual.coordinates.transpose(0, 2, 1) @ residual.coordinates
+        inner = residual.coordinates @ residual.coordinates.transpose(0, 2, 1)
         return np.asarray(_turn(inner, residual.basis) + self.regression_weights[:, None, None] * self.floor)
-
-    def _coupled_norm(self, residual: Residual) -> Array:
-        """<F, P F> = |W D A|^2."""
-        weighted = self.spectrum[:, None] * residual.coordinates * residual.values[:, None, :]
-        return np.asarray(self.regression_weights**2 * np.sum(weighted**2, axis=(-2, -1)))
 
     def energy(self, residual: Residual) -> Array:
         """D'W D."""
-        weighted = self.spectrum[:, None] * residual.coordinates
-        inner = residual.coordinates.transpose(0, 2, 1) @ weighted
+        return self._energy(residual, self.spectrum * residual.coordinates)
+
+    def _energy(self, residual: Residual, weighted: Array) -> Array:
+        """The same from D'W in the bases of ``residual``."""
+        inner = weighted @ residual.coordinates.transpose(0, 2, 1)
         return self.regression_weights[:, None, None] * _turn(inner, residual.basis)
+
+
+def _rows(gain: Array) -> Array:
+    """All outputs of all candidates, one below the other, so that one product serves them."""
+    return gain.reshape(-1, gain.shape[-1])
+
+
+def _apart(outputs: Array, gain: Array) -> Array:
+    """What was computed of `_rows`, one beside the other, as (candidates, n, m)."""
+    return np.moveaxis(outputs.reshape(-1, *gain.shape[:2]), 0, 1)
 
 
 def round_off(spectrum: Array) -> float:
