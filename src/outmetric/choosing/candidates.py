@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from numbers import Real
 from typing import Any
 
@@ -60,7 +61,7 @@ class Group:
         """Whether its candidates share decompositions."""
         return self.settings is not None
 
-    @property
+    @cached_property
     def n_decompositions(self) -> int:
         if not self.shared:
             return 0

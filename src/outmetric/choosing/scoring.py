@@ -143,11 +143,12 @@ def _column_of(values: list[Any]) -> Any:
         numeric = False
     else:
         numeric = found.ndim == 1 and found.dtype.kind in "biufc"
-    column = np.ma.MaskedArray(np.empty(len(values), dtype=found.dtype if numeric else object), mask=True)
-    for row, value in enumerate(values):
-        if value is not np.ma.masked:
-            column[row] = value
-    return column
+    missing = [value is np.ma.masked for value in values]
+    column = np.empty(len(values), dtype=found.dtype if numeric else object)
+    places = np.flatnonzero(~np.array(missing))
+    for place, value in zip(places.tolist(), given, strict=True):  # one by one: a sequence is one value
+        column[place] = value
+    return np.ma.MaskedArray(column, mask=missing)
 
 
 def deciding_metric(scoring: Any, refit: Any) -> str | None:
