@@ -17,7 +17,7 @@ FOLDER = Path(__file__).parent
 
 def _given() -> argparse.Namespace:
     """What every script of speed takes; see __main__.py."""
-    parser = argparse.ArgumentParser(add_help=False)
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)  # --table is another option
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--tables", type=Path)
     return parser.parse_known_args()[0]

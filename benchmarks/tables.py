@@ -290,6 +290,7 @@ def summary(some: list[dict], measure: str) -> list[dict]:
     for method in ranks.mean().sort_values().index:
         row = {"method": method, "sets": len(table), f"mean {measure}": f"{table[method].mean():.4f}"}
         row |= {
+            f"median {measure}": f"{table[method].median():.4f}",
             "mean rank": f"{ranks[method].mean():.2f}",
             "Elo": f"{rating[method]:.0f}",
             "median time / forest": f"{times[method]:.2f}",
