@@ -9,7 +9,7 @@ import numpy as np
 from outmetric.choosing import column_names
 from outmetric.foundation import Array
 from outmetric.layouts import Fitted, MetricMap
-from outmetric.maps.canvas import axes, grid
+from outmetric.maps.canvas import SMALL, axes, grid
 from outmetric.maps.points import honest_map
 from outmetric.maps.webmap import InteractiveMap, interactive_map
 from outmetric.maps.webplacer import web_placer
@@ -18,6 +18,8 @@ from outmetric.maps.webplacer import web_placer
 SHOWN_COLUMNS = 100
 # What is said above a control.
 PERMUTED = "the same with permuted labels"
+# What is said of the axes of a plane that has one learned coordinate.
+ACROSS, UP = "what was learned (distances)", "what varies most beside it (nothing learned)"
 
 
 def map_picture(found: MetricMap, y: Any = None, *, control: MetricMap | None = None, title: str = "", ax: Any = None) -> Any:
@@ -47,9 +49,16 @@ def map_picture(found: MetricMap, y: Any = None, *, control: MetricMap | None = 
         return np.array([map_picture(one, values, title=said, ax=own) for (one, values, said), own in zip(whose, ax, strict=True)])
     values = _shown_labels(found) if y is None else y
     said = [part for part in (title, found.quality_.text()) if part]
+    solid = found.embedding_.shape[1] == 3
     if ax is None:
-        ax = axes(size=(7.5, 6.5), projection="3d" if found.embedding_.shape[1] == 3 else None)
-    return honest_map(found.embedding_, values, title="; ".join(said), scale=found.scale_, ax=ax)
+        width, height = np.ptp(found.embedding_[:, :2], axis=0)
+        flat = 1.0 if solid or not width else float(np.clip(height / width, 0.4, 1))
+        ax = axes(size=(7.5, 0.5 + 6 * flat), projection="3d" if solid else None)
+    ax = honest_map(found.embedding_, values, title="; ".join(said), scale=found.scale_, ax=ax)
+    if found.beside_ is not None and not solid:
+        ax.set_xlabel(ACROSS, fontsize=SMALL, color="0.25")
+        ax.set_ylabel(UP, fontsize=SMALL, color="0.25")
+    return ax
 
 
 def map_page(
