@@ -96,8 +96,7 @@ def test_a_gap_that_was_learned_is_the_same_gap_in_every_type(frames):
             assert model.predict(new).mean() > 0.9
 
 
-def test_rows_without_names(frames):
-    _, model, _ = frames
+def test_rows_without_names():
     rows = TABLE.drop(columns="since")
     model = MetricClassifier(**QUICK).fit(rows, LABELS)
     with pytest.warns(UserWarning, match="valid feature names"):
