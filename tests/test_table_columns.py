@@ -277,5 +277,7 @@ def test_the_classifier_takes_what_is_aligned():
     again = pd.DataFrame({"colour": ["blue", None], "size": ["1", ""]}).replace("", None)
     one_hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False).fit(X[["colour"]])
     np.testing.assert_array_equal(one_hot.transform(align(again, COLUMNS)[["colour"]]), [[1, 0], [0, 0]])
-    model = MetricClassifier(time_budget=0.01, random_state=0).fit(X, found.targets(frame))
+    with pytest.warns(UserWarning, match="column '(nothing|no text)' has no value in any row") as caught:
+        model = MetricClassifier(time_budget=0.01, random_state=0).fit(X, found.targets(frame))
+    assert len(caught) == 2
     assert set(model.predict(X)) <= {"a", "b"}

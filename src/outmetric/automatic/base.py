@@ -149,7 +149,7 @@ class AutomaticMetric(ClassNamePrefixFeaturesOutMixin, BestMapMixin, Transformer
             missing = gaps(y)
         targets = self._check_targets(without_gaps(y, missing) if missing.any() else y)
         if len(targets) != np.sum(~missing) or len(missing) != n:
-            raise ValueError(f"Found input variables with inconsistent numbers of samples: {[n, len(missing)]}")
+            raise ValueError(f"Found input variables with inconsistent numbers of samples: {[n, n_points(y)]}")
         weights = check_sample_weight(sample_weight, n)
         counted = np.ones(n, dtype=bool) if weights is None else weights > 0
         known = counted & ~missing

@@ -21,7 +21,7 @@ from outmetric.choosing.reasons import ReasonsMixin, explain
 from outmetric.choosing.reasons import unnamed_rows as unnamed_rows
 from outmetric.choosing.scores import is_multimetric, scorer_of, scoring_for, smoothed_votes
 from outmetric.choosing.votes import counted_votes
-from outmetric.columns import DateParts, check_frame, content, without_na
+from outmetric.columns import DateParts, TableError, as_learned, check_frame, content, without_na
 from outmetric.estimators import Fact, Reasons, located, number, settings_text
 from outmetric.foundation import Array
 from outmetric.rows import is_dask, transform_lazily
@@ -184,7 +184,7 @@ class PreparedMetric:
     def coordinates(self, X: Any) -> Array:
         """Points whose Euclidean distance is the learned distance."""
         with unnamed_rows():
-            return np.asarray(self.pipeline.transform(X))
+            return np.asarray(self.pipeline.transform(as_learned(X, self.pipeline[0])))
 
     def distances(self, X: Any, Z: Any) -> Array:
         """The learned distance between row i of X and row i of Z, shape (n,)."""
@@ -305,18 +305,25 @@ class BestMapMixin(ReasonsMixin):
             return self.novelty_.of(X, self.best_estimator_)
 
     def check_table(self, X: Any, *, reset: bool) -> Any:
+        """Rows that can be learned from, or (without ``reset``) that the model can be asked about."""
+        if hasattr(X, "to_frame") and len(X.shape) == 1:
+            raise ValueError(
+                f"X is a Series of {len(X)} values, and rows of a table were expected. One row of a table is X.iloc[[0]], with two "
+                "brackets, and one column X[['name']]."
+            )
         if hasattr(X, "columns") and hasattr(X, "dtypes"):
             with located(X):
                 validate_data(self, X, reset=reset, skip_check_array=True)
             if reset and len(X) < 2:
                 raise ValueError(f"at least 2 rows are needed; n_samples = {len(X)} came.")
+            if not len(X):
+                raise TableError("X has no rows; at least one is needed.")
+            X = without_na(X) if reset else as_learned(without_na(X), self.best_estimator_[0])
             check_frame(X, learning=reset)
-            return without_na(X)
+            return X
         takes_dates = reset or isinstance(self.best_estimator_[0], ColumnTransformer | DateParts)
+        X, mixed = (X, False) if reset or not takes_dates else self._unnamed_table(X)
         dates = takes_dates and content(getattr(X, "dtype", None)) == "date"
-        # Rows of a table without its names; what is missing there is NaN in a data frame.
-        mixed = not reset and takes_dates and np.asarray(X).dtype.kind == "O"
-        X = np.where([[value is None for value in row] for row in X], np.nan, X) if mixed else X
         gaps = reset or "encode" in self.best_estimator_.named_steps
         try:
             with located(X):
@@ -335,6 +342,16 @@ class BestMapMixin(ReasonsMixin):
                 f"{error} The array that the model was fitted on had no missing values; to have them filled, fit on a DataFrame, "
                 "or on an array that has some."
             ) from error
+
+    def _unnamed_table(self, X: Any) -> tuple[Any, bool]:
+        """Rows of a table without its names, and whether they hold more than numbers; gaps are NaN, as in a data frame."""
+        rows = np.asarray(X)
+        mixed = rows.dtype.kind in "OU"
+        if rows.ndim != 2 or rows.shape[1] != self.n_features_in_:
+            return X, mixed  # what is wrong with that is told of all arrays
+        rows = np.where([[value is None for value in row] for row in rows], np.nan, rows) if rows.dtype.kind == "O" else rows
+        found = as_learned(rows, self.best_estimator_[0])
+        return (found, True) if mixed or found is not rows else (X, False)
 
 
 def committee_facts(scoring: str, members: Sequence[Any]) -> list[Fact]:

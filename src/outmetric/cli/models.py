@@ -38,6 +38,7 @@ from outmetric.cli.terminal import (
     progress,
     reports_errors,
     talk,
+    tell_doubts,
 )
 
 if TYPE_CHECKING:
@@ -113,6 +114,7 @@ def fit(
         known = frame if dask is None else _some_rows(frame)
         columns = check_columns(known, target, leave_out=names_in(leave_out), identifier=identifier, source=called(data))
         columns = as_real(columns, known) if real else columns
+        tell_doubts(known, columns)
         fitted = _fitted(
             frame,
             columns,
@@ -175,6 +177,7 @@ def predict(
         float | None,
         typer.Option(help="For numbers: the ends of an interval that holds the number with this probability, such as 0.9."),
     ] = None,
+    explain: Annotated[bool, typer.Option("--explain", hidden=True)] = False,
     output: Output = "-",
     encoding: Encoding = None,
     delimiter: Delimiter = None,
@@ -191,6 +194,8 @@ def predict(
     outmetric predict cars.model new-cars.csv --json | jq '.[0].prediction'
     outmetric predict prices.model new-cars.csv --interval 0.9
     """
+    if explain:
+        raise ValueError("No such option --explain: reasons are of pairs of rows; see `outmetric neighbors --explain`.")
     if interval is not None and not 0 < interval < 1:
         raise ValueError(f"--interval {interval:g} is no probability between 0 and 1, such as 0.9.")
     check_result(output, as_json, model, data)

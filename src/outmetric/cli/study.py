@@ -34,6 +34,7 @@ from outmetric.cli.terminal import (
     progress,
     reports_errors,
     talk,
+    tell_doubts,
 )
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ def evaluate(
         frame = Reading(encoding, delimiter, decimal).read(data)
         columns = check_columns(frame, target, leave_out=names_in(leave_out), source=called(data))
         columns = as_real(columns, frame) if real else columns
+        tell_doubts(frame, columns, identifier=False)
         X, y = align(frame, columns, source=called(data)), columns.targets(frame)
         found = compare(
             X,
@@ -231,6 +233,7 @@ def _mapped_table(data: str, target: str | None, reading: Reading, identifier: s
     frame = reading.read(data, identifier=identifier)
     columns = check_columns(frame, target, leave_out=names_in(leave_out), identifier=identifier, source=called(data))
     columns = as_real(columns, frame) if real else columns
+    tell_doubts(frame, columns)
     names = range(1, len(frame) + 1) if identifier is None else frame[identifier].to_numpy()
     return _Mapped(align(frame, columns), frame[list(columns.features)], columns.targets(frame), names, columns)
 

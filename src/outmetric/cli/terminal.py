@@ -108,6 +108,22 @@ def as_real(columns: Columns, frame: Any) -> Columns:
     return replace(columns, classes=False)
 
 
+def tell_doubts(frame: Any, columns: Columns, *, identifier: bool = True) -> None:
+    """Of columns that are learned from and say nothing of other rows, and what to do; the library's own warning is not for people.
+
+    ``identifier``: whether the command has an option --id.
+    """
+    import warnings
+
+    from outmetric.columns import Remedy, doubts, shown
+
+    for name, doubt in doubts(frame[list(columns.features)]).items():
+        names_rows = identifier and columns.identifier is None and frame[name].notna().all()
+        ways = [*([f"--id {shown([name])}"] if names_rows else []), _option(Remedy("leave_out", (name,)))]
+        talk(f"warning: column {shown([name])} {printable(doubt)}. Say {' or '.join(ways)}.")
+    warnings.filterwarnings("ignore", message="column .* has no value in any row")
+
+
 def talk(text: str) -> None:
     """Tell people something that is not the result."""
     print(text, file=sys.stderr)
@@ -131,7 +147,7 @@ def reports_errors(command: Callable[..., None]) -> Callable[..., None]:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(BROKEN_PIPE) from None
         except FileNotFoundError as error:
-            talk(f"error: there is no file {error.filename}.")
+            talk(f"error: {printable(error) if error.filename is None else f'there is no file {error.filename}.'}")
             raise typer.Exit(2) from error
         except (ValueError, ImportError, OSError, MemoryError) as error:
             talk(f"error: {printable(_with_options(error)) or type(error).__name__}")

@@ -2,7 +2,7 @@
 
 from outmetric.columns.contents import content
 from outmetric.columns.dates import are_dates, read_dates
-from outmetric.columns.encoding import check_frame, held, table_encoder, without_na
+from outmetric.columns.encoding import as_learned, check_frame, doubts, held, table_encoder, without_na
 from outmetric.columns.errors import Remedy, TableError, shown
 from outmetric.columns.kinds import Columns, align, check_columns
 from outmetric.columns.origins import column_origins
@@ -17,10 +17,12 @@ __all__ = [
     "TableError",
     "align",
     "are_dates",
+    "as_learned",
     "check_columns",
     "check_frame",
     "column_origins",
     "content",
+    "doubts",
     "held",
     "read_dates",
     "shown",

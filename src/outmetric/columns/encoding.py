@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import warnings
 from typing import Any
 
 import numpy as np
@@ -14,12 +13,14 @@ from sklearn.preprocessing import OneHotEncoder
 from outmetric.columns.contents import Content, content
 from outmetric.columns.dates import are_dates, read_dates
 from outmetric.columns.errors import TableError, shown
-from outmetric.columns.kinds import identifier_trouble
+from outmetric.columns.kinds import identifier_trouble, numbering_trouble, text_of
 from outmetric.columns.parts import DateParts
-from outmetric.foundation import Array, is_missing, require_memory
+from outmetric.foundation import Array, is_missing, objects, require_memory, warn_caller
 
 # What is neither a date nor a number.
 TIMES = (datetime.time, datetime.timedelta, np.timedelta64)
+# What is no value of a table.
+NESTED = (list, dict, set, np.ndarray)
 
 
 def without_na(X: Any) -> Any:
@@ -31,7 +32,7 @@ def without_na(X: Any) -> Any:
 
 
 def check_frame(X: Any, *, learning: bool) -> None:
-    """Raise TableError for columns that no encoder takes; of a table to learn from, warn of columns that name the rows.
+    """Raise TableError for columns that no encoder takes; of a table to learn from, warn of columns that say nothing.
 
     Parameters
     ----------
@@ -43,15 +44,26 @@ def check_frame(X: Any, *, learning: bool) -> None:
     if troubles:
         told = "; ".join(f"{shown([name])} {trouble}" for name, trouble in list(troubles.items())[:10])
         raise TableError(f"X: {told}. Mend this, or leave it out.")
-    for name in X.columns if learning else ():
-        values = [] if are_dates(X[name]) else np.asarray(X[name]).tolist()
-        texts = [value for value in values if isinstance(value, str)]
-        if trouble := identifier_trouble(texts):
-            warnings.warn(
-                f"column {shown([name])} {trouble}: a model learns the rows by heart from it. Leave it out.",
-                UserWarning,
-                stacklevel=5,
-            )
+    for name, doubt in doubts(X).items() if learning else ():
+        warn_caller(f"column {shown([name])} {doubt}. Leave it out.")
+
+
+def doubts(X: Any) -> dict[Any, str]:
+    """Of columns that a model learns nothing from that holds for other rows, what they are: names of the rows, or nothing."""
+    found = {name: _doubt(X[name]) for name in X.columns}
+    return {name: doubt for name, doubt in found.items() if doubt is not None}
+
+
+def _doubt(column: Any) -> str | None:
+    values = np.asarray(column)
+    if all(is_missing(value) for value in values):
+        return "has no value in any row, so it says nothing"
+    if trouble := numbering_trouble(values):
+        return f"{trouble}: a model learns their order from it"
+    if values.dtype.kind not in "OUT" or are_dates(column):
+        return None
+    trouble = identifier_trouble([value for value in values.tolist() if isinstance(value, str)])
+    return None if trouble is None else f"{trouble}: a model learns the rows by heart from it"
 
 
 def _trouble(column: Any) -> str | None:
@@ -66,7 +78,7 @@ def _trouble(column: Any) -> str | None:
         return f"has an infinite number in row {np.isinf(values).argmax() + 1} (counted from 1)"
     if values.dtype.kind != "O":
         return None
-    if any(isinstance(value, list | dict | set | np.ndarray) for value in values):
+    if any(isinstance(value, NESTED) for value in values):
         return "holds nested values"
     words = [isinstance(value, str) for value in values]
     others = [not word and not is_missing(value) for word, value in zip(words, values, strict=True)]
@@ -75,6 +87,109 @@ def _trouble(column: Any) -> str | None:
         found = f"{shown([values[other]])} in row {other + 1} and {shown([values[word]])} in row {word + 1}"
         return f"mixes numbers and words, {found} (counted from 1); make all of it text, or numbers"
     return None
+
+
+def as_learned(X: Any, encoder: Any) -> Any:
+    """Rows that a model is asked about, with columns of categories as they were learned, whatever type they come in.
+
+    Where nothing is given, or in a single row, a column of text comes as floats, and postcodes come as whole numbers. What is
+    missing stays so, and where texts were learned numbers become text, 12345.0 being "12345".
+
+    Parameters
+    ----------
+    X : DataFrame of pandas or polars, or array of shape (n, d)
+        It is not changed.
+    encoder : what `table_encoder` gave, fitted
+        Of other preparations nothing is known, and the rows stay as they are.
+
+    Raises
+    ------
+    TableError
+        If numbers were learned, and something else came.
+    """
+    if not isinstance(encoder, ColumnTransformer):
+        return X
+    places = encoder._transformer_to_input_indices
+    _check_numbers(X, places.get("numbers", ()), getattr(encoder, "feature_names_in_", None))
+    learned = getattr(encoder.named_transformers_.get("categories"), "categories_", ())
+    changed = {}
+    for place, known in zip(places.get("categories", ()) if len(learned) else (), learned, strict=True):
+        came = np.asarray(_column(X, place))
+        if came.dtype == known.dtype != object:
+            continue
+        cells = _categories_as(known, came)
+        if came.dtype != object or any(cell is not value for cell, value in zip(cells, came, strict=True)):
+            changed[place] = cells
+    return _with_columns(X, changed) if changed else X
+
+
+def _column(X: Any, place: int) -> Any:
+    if not hasattr(X, "columns"):
+        return X[:, place]
+    return X.iloc[:, place] if hasattr(X, "iloc") else X[X.columns[place]]
+
+
+def _with_columns(X: Any, changed: dict[int, list[Any]]) -> Any:
+    """The same rows with some columns exchanged for columns of objects."""
+    if hasattr(X, "isetitem"):
+        import pandas as pd
+
+        X = X.copy()
+        for place, cells in changed.items():
+            X.isetitem(place, pd.Series(cells, index=X.index, dtype=object))
+        return X
+    if hasattr(X, "with_columns"):  # polars
+        names = {place: X.columns[place] for place in changed}
+        return X.with_columns([type(X[name])(name, changed[place], dtype=object) for place, name in names.items()])
+    X = np.array(X, dtype=object)
+    for place, cells in changed.items():
+        X[:, place] = objects(cells)
+    return X
+
+
+def _categories_as(known: Array, came: Array) -> list[Any]:
+    """Categories of the kind of the known ones: text, truth values, or as they are."""
+    gap = next((value for value in known.tolist() if is_missing(value)), np.nan)  # encoders tell None from NaN
+    given = [value for value in known.tolist() if not is_missing(value)]
+    texts, truths = (bool(given) and all(isinstance(value, kind) for value in given) for kind in (str, bool))
+
+    def category(value: Any) -> Any:
+        if is_missing(value):
+            return value if type(value) is type(gap) else gap
+        if isinstance(value, (str, *NESTED)):
+            return value
+        if truths:
+            return bool(value) if value in (0, 1) else value
+        return text_of(value) if texts else value
+
+    return [category(value) for value in came.astype(object)]
+
+
+def _check_numbers(X: Any, places: Any, names: Any) -> None:
+    """Raise TableError for columns of numbers in which something else stands."""
+    names = X.columns if hasattr(X, "columns") else [f"x{place}" for place in range(X.shape[1])] if names is None else names
+    troubles = []
+    for place in places:
+        values = np.asarray(_column(X, place))
+        wrong = [] if content(values) in ("number", "truth") else [row for row, value in enumerate(values) if not _is_number(value)]
+        if wrong:
+            others = f", and {len(wrong) - 1} more such rows" if len(wrong) > 1 else ""
+            first = values[wrong[0]]
+            told = shown([str(first) if isinstance(first, str) else first])  # not np.str_('x')
+            troubles.append(f"column {shown([names[place]])} has {told} in row {wrong[0] + 1}{others}")
+    if troubles:
+        raise TableError(f"X: {'; '.join(troubles[:10])} (counted from 1). The model was learned from numbers there.")
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it can be taken for a number, or is missing."""
+    if is_missing(value):
+        return True
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return not isinstance(value, np.datetime64 | np.timedelta64)
 
 
 def table_encoder(X: Any) -> ColumnTransformer | SimpleImputer | DateParts | None:

@@ -21,6 +21,8 @@ NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
 # Which is the day and which the month, nobody can tell.
 OTHER_DATES = r"\d{1,2}[./]\d{1,2}[./]\d{2,4}(?: .*)?"
 DECIMAL_COMMAS = r"[+-]?[\d.]*,\d+"
+# Fewer whole numbers may be consecutive by chance, or count something.
+NUMBERED = 20
 
 
 def identifier_trouble(texts: Sequence[str]) -> str | None:
@@ -30,6 +32,22 @@ def identifier_trouble(texts: Sequence[str]) -> str | None:
         return None
     examples = shown(texts[:2])
     return f"has {distinct} different texts in {len(texts)} rows, such as {examples}, and is probably an identifier or free text"
+
+
+def numbering_trouble(values: Array) -> str | None:
+    """What is wrong with a column of whole numbers if these are consecutive, each there once, in any order."""
+    n = len(values)
+    if values.dtype.kind not in "iu" or n < NUMBERED:
+        return None
+    first, last = int(values.min()), int(values.max())
+    if last - first + 1 != n or len(np.unique(values)) < n:
+        return None
+    return f"holds every whole number from {first} to {last} once, and probably numbers the rows"
+
+
+def text_of(value: Any) -> str:
+    """A category as text; whole numbers without decimals, since gaps among them make floats of them."""
+    return f"{value:.0f}" if isinstance(value, float | np.floating) and float(value).is_integer() else str(value)
 
 
 class _Trouble(NamedTuple):
@@ -290,14 +308,11 @@ def _dates(column: Any) -> tuple[Any, _Trouble | None]:
 
 
 def _text(column: Any) -> Any:
-    """The column as text, NaN where there is no value; whole numbers without decimals, since gaps make floats of them."""
+    """The column as text, NaN where there is no value."""
     import pandas as pd
 
-    def text(value: Any) -> str:
-        return f"{value:.0f}" if isinstance(value, float | np.floating) and float(value).is_integer() else str(value)
-
     cells = zip(column.astype(object), column.isna(), strict=True)
-    return pd.Series([np.nan if missing else text(value) for value, missing in cells], index=column.index, dtype=object)
+    return pd.Series([np.nan if missing else text_of(value) for value, missing in cells], index=column.index, dtype=object)
 
 
 def _holds_classes(column: Any, source: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any, get_args
 
 import numpy as np
@@ -276,6 +277,11 @@ def settings_of(estimator: Any) -> Settings:
     if estimator.solver != "auto" and estimator.solver not in solvers:
         raise ValueError(f"solver={estimator.solver!r} is not known; use 'auto' or one of {solvers}.")
     check_integer("n_landmarks", estimator.n_landmarks, optional=True)
+    if isinstance(estimator.landmarks, Integral):
+        raise ValueError(
+            f"landmarks={estimator.landmarks!r} is a number, and one of {list(CHOICES)} or an array of points was expected; for "
+            f"{estimator.landmarks} landmarks give n_landmarks={estimator.landmarks}."
+        )
     if isinstance(estimator.landmarks, str) and estimator.landmarks not in CHOICES:
         raise ValueError(f"landmarks={estimator.landmarks!r} is not known; use one of {list(CHOICES)}, or an array of points.")
     penalties = {name: getattr(estimator, name) for name in estimator.model.weights}

@@ -26,10 +26,11 @@ from outmetric.foundation.exportable import (
 from outmetric.foundation.files import obstacle, whole, write_whole
 from outmetric.foundation.memory import available_memory, fits_in_memory, require_memory
 from outmetric.foundation.parameters import check_integer, check_number, described, generator
-from outmetric.foundation.progress import Budget, Tell, announce, now, printable
+from outmetric.foundation.progress import Budget, Tell, announce, now, printable, warn_caller
 from outmetric.foundation.registry import Registry
 from outmetric.foundation.storable import (
     GENEROSITY,
+    REGISTERED,
     STORABLE,
     Charge,
     Storing,
@@ -50,6 +51,7 @@ from outmetric.foundation.weights import check_sample_weight, class_weights, com
 __all__ = [
     "EXPORTED",
     "GENEROSITY",
+    "REGISTERED",
     "STORABLE",
     "Array",
     "Budget",
@@ -102,6 +104,7 @@ __all__ = [
     "tried_for",
     "try_out",
     "usual_questions",
+    "warn_caller",
     "whole",
     "write_whole",
 ]

@@ -20,6 +20,8 @@ def whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     _check_replaceable(path)
     target = Path(path).resolve()
+    if not target.parent.is_dir():
+        raise FileNotFoundError(_no_folder(Path(path)))
     partial = target.with_name(f".{uuid.uuid4().hex}.part{target.suffix[:20]}")
     try:
         yield partial
@@ -41,10 +43,14 @@ def obstacle(path: str | os.PathLike[str]) -> str | None:
     """Why no file could be written there; None if it could."""
     path = Path(path)
     if not path.parent.is_dir():
-        return f"there is no folder {path.parent} to write {path.name} to; choose an existing folder."
+        return _no_folder(path)
     if not os.access(path.parent, os.W_OK | os.X_OK):
         return f"nothing may be written to the folder {path.parent}; choose another for {path.name}."
     return _occupant(path)
+
+
+def _no_folder(path: Path) -> str:
+    return f"there is no folder {path.parent} to write {path.name} to; choose an existing folder."
 
 
 def _occupant(path: str | os.PathLike[str]) -> str | None:

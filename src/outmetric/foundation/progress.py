@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,6 +13,8 @@ from typing import Any
 Tell = Callable[[int, int, str], object]
 # What all budgets go by; tests put another in its place.
 clock = time.perf_counter
+# Whose functions may lie between a warning of ours and the line that it is about.
+BETWEEN = {"outmetric", "sklearn", "joblib", "contextlib"}
 
 
 def now() -> float:
@@ -60,6 +63,14 @@ class Budget:
 def announce(who: str, text: str, *, again: bool = False, end: str = "\n") -> None:
     """A line on stderr; ``again``: in the place of the one before, which ended without a line end."""
     print(f"{chr(13) if again else ''}[{who}] {text}", end=end, file=sys.stderr)
+
+
+def warn_caller(text: str) -> None:
+    """A UserWarning that points at the line that called the library, however many functions and decorators lie between."""
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in BETWEEN:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, UserWarning, stacklevel=level)
 
 
 def printable(text: Any) -> str:

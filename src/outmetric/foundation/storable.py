@@ -20,6 +20,8 @@ Check = Callable[[Any, int], None]
 GENEROSITY = 64
 # What a model may be asked about rows.
 METHODS = ("transform", "coordinates", "predict", "predict_proba")
+# How the names of classes begin that are stored under the name of a kernel, whose owner may give them a name of their own later.
+REGISTERED = "kernel:"
 # By their names in files.
 STORABLE: Registry[type] = Registry("storable class")
 

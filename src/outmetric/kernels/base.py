@@ -9,16 +9,20 @@ import collections.abc
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from inspect import signature
 from typing import Any, ClassVar, Literal, Protocol, Self, get_args
 
 import numpy as np
 from sklearn.utils import gen_batches
 
 from outmetric.foundation import (
+    REGISTERED,
     Array,
     Registry,
     check_finite,
     check_symmetric,
+    how_stored,
     n_points,
     psd_tolerance,
     scaled_rows,
@@ -159,7 +163,7 @@ class ScalarKernel(KernelFacts):
 
     def gram(self, X: Any) -> Array:
         """The symmetric (n, n) matrix of kernel values between training points."""
-        gram = self.values(X, X)
+        gram = self._shaped(self.values(X, X), X, X)
         if not self.symmetric:
             check_symmetric(gram, f"the Gram matrix of {self.title}", psd_tolerance(gram.dtype))
         check_finite(gram, f"the Gram matrix of {self.title}")
@@ -167,8 +171,17 @@ class ScalarKernel(KernelFacts):
 
     def cross(self, X: Any, X_train: Any) -> Array:
         """The (n, n_train) matrix of kernel values between new points and training points."""
-        values = self.values(X, X_train)
+        values = self._shaped(self.values(X, X_train), X, X_train)
         check_finite(values, f"the cross Gram matrix of {self.title}")
+        return values
+
+    def _shaped(self, values: Array, X: Any, Z: Any) -> Array:
+        expected = n_points(X), n_points(Z)
+        if np.shape(values) != expected:
+            raise ValueError(
+                f"{self.title} returned an array of shape {np.shape(values)} for {expected[0]} and {expected[1]} points; expected: "
+                f"{expected}, a row for each of the first and a column for each of the second. Mend its `values`."
+            )
         return values
 
     def lazy_gram(self, X: Any) -> SampleGram:
@@ -290,19 +303,30 @@ def strictest(parts: Sequence[_Demanding]) -> Takes:
     return most
 
 
+def enter(name: str, kernel: type[ScalarKernel]) -> None:
+    """Make a kernel of ours known by a name; in model files it is named."""
+    if not (isinstance(kernel, type) and issubclass(kernel, ScalarKernel)):
+        raise ValueError(f"a kernel is a subclass of outmetric.kernels.ScalarKernel, not {kernel!r}.")
+    KERNELS.add(name, kernel)
+
+
 def register(name: str, kernel: type[ScalarKernel]) -> None:
-    """Make a kernel known by a name, for ``kernel=name`` in estimators and `Scalar`.
+    """Make a kernel known by a name, for ``kernel=name`` in estimators and `Scalar`, and in model files.
+
+    Whoever loads a file lets it call the constructor with arguments of the file's choosing, so that must only check and store.
 
     Parameters
     ----------
     name : str
         One that is not taken.
     kernel : subclass of ScalarKernel
-        With a class method ``make(bandwidth, params)``.
+        With a class method ``make(bandwidth, params)``. Objects of a frozen dataclass can be stored as well; others by their name.
     """
-    if not (isinstance(kernel, type) and issubclass(kernel, ScalarKernel)):
-        raise ValueError(f"a kernel is a subclass of outmetric.kernels.ScalarKernel, not {kernel!r}.")
-    KERNELS.add(name, kernel)
+    enter(name, kernel)
+    kind: Any = kernel
+    frozen = is_dataclass(kind) and getattr(kind, "__dataclass_params__").frozen  # noqa: B009
+    if frozen and how_stored(kind) is None and set(signature(kind).parameters) == {field.name for field in fields(kind)}:
+        storable(f"{REGISTERED}{name}")(kind)
 
 
 def median_factor(bandwidth: str) -> float | None:

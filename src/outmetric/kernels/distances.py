@@ -15,7 +15,7 @@ from sklearn.metrics.pairwise import laplacian_kernel, manhattan_distances, rbf_
 from sklearn.utils.extmath import row_norms
 
 from outmetric.foundation import Array, check_finite, check_number, in_threads, n_points, to_array
-from outmetric.kernels.base import InputMetricKind, NamedKernel, Takes, median_factor, register, times
+from outmetric.kernels.base import InputMetricKind, NamedKernel, Takes, enter, median_factor, times
 from outmetric.kernels.gradients import (
     NODES,
     Gaussians,
@@ -431,4 +431,4 @@ class Additive(DistanceKernel):
 
 
 for kernel in (Gaussian, Exponential, Laplacian, PowerExponential, Additive):
-    register(kernel.word, kernel)
+    enter(kernel.word, kernel)

@@ -27,7 +27,7 @@ from sklearn.ensemble import (
 from sklearn.utils.multiclass import type_of_target
 
 from outmetric.foundation import Array, check_integer, n_points, storable, to_array
-from outmetric.kernels.base import ScalarKernel, Takes, register
+from outmetric.kernels.base import ScalarKernel, Takes, enter
 from outmetric.kernels.operators import SampleGram
 
 # Pairs of a row and a tree whose leaves are found at once, and numbers of sparse rows that are made dense for that: little enough
@@ -437,4 +437,4 @@ def _rounded_down(thresholds: Array) -> Array:
     return np.where(single > thresholds, np.nextafter(single, np.float32(-np.inf)), single)
 
 
-register("forest", Forest)
+enter("forest", Forest)

@@ -11,7 +11,7 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.preprocessing import normalize
 
 from outmetric.foundation import Array, n_points, to_array
-from outmetric.kernels.base import InputMetricKind, NamedKernel, ScalarKernel, Takes, register, times, weighted_sums
+from outmetric.kernels.base import InputMetricKind, NamedKernel, ScalarKernel, Takes, enter, times, weighted_sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,4 +154,4 @@ class AdditiveChiSquared(ChiSquared):
 
 
 for kernel in (Linear, ShortPolynomial, Polynomial, Sigmoid, Cosine, ChiSquared, AdditiveChiSquared):
-    register(kernel.word, kernel)
+    enter(kernel.word, kernel)

@@ -23,7 +23,7 @@ from outmetric.foundation import (
     storable,
     to_array,
 )
-from outmetric.kernels.base import KERNELS, InputMetricKind, ScalarKernel, Takes, median_factor, register
+from outmetric.kernels.base import KERNELS, InputMetricKind, ScalarKernel, Takes, enter, median_factor
 from outmetric.kernels.operators import SampleGram
 
 
@@ -70,7 +70,10 @@ class Scalar(ScalarKernel):
         if isinstance(self.function, str):
             known = sorted(KERNELS)
             if self.function not in known:
-                raise ValueError(f"kernel {self.function!r} is not known; use one of {known}, a function, or an outmetric kernel.")
+                raise ValueError(
+                    f"kernel {self.function!r} is not known; use one of {known}, a function, or an outmetric kernel. For one of "
+                    "your own, import the module that registers it (kernels.register) before, also before loading a model of it."
+                )
         elif not callable(self.function):
             raise ValueError(f"a scalar kernel is a name or a function, not {described(self.function)}.")
         number = median_factor(self.bandwidth) if isinstance(self.bandwidth, str) else self.bandwidth
@@ -347,4 +350,4 @@ def symmetric_pairs(function: collections.abc.Callable[[Any, Any], Any], X: Any,
     return values
 
 
-register("precomputed", KernelMatrix)
+enter("precomputed", KernelMatrix)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,12 +29,15 @@ class Fitted:
         As the model's user names them; None for real targets, empty if they are not known.
     voters : KNeighborsClassifier or None
         Who votes on the coordinates in the model itself; its classes have the order of ``classes``.
+    check : function of rows, or None
+        How the model brings rows to the form in which it learned them, if it does.
     """
 
     metric: MetricTransformer
     before: Pipeline | None
     classes: Array | None
     voters: KNeighborsClassifier | None
+    check: Callable[[Any], Any] | None = None
 
     @classmethod
     def of(cls, model: Any) -> Fitted:
@@ -53,10 +58,13 @@ class Fitted:
             voters = steps[place + 1]
         voters = voters if isinstance(voters, KNeighborsClassifier) else None
         classes = getattr(model, "classes_", getattr(steps[place], "classes_", ()))
-        return cls(steps[place], inner[:place] if place else None, None if classes is None else np.asarray(classes), voters)
+        classes = None if classes is None else np.asarray(classes)
+        check = partial(model.check_table, reset=False) if hasattr(model, "check_table") else None
+        return cls(steps[place], inner[:place] if place else None, classes, voters, check)
 
     def prepared(self, X: Any) -> Any:
         """The data as the metric gets them."""
+        X = X if self.check is None else self.check(X)
         return X if self.before is None else self.before.transform(X)
 
     def coordinates(self, X: Any) -> Array:

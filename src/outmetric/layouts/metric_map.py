@@ -359,6 +359,11 @@ def _dense(y: Array) -> Array:
 def _without_lonely(labelled: Array, labels: Array) -> tuple[Array, Array]:
     """The same without classes of one row, which no model without it knows."""
     names, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    if np.sum(counts > 1) < 2:
+        raise ValueError(
+            f"at least two classes with at least two rows each are needed, so that each row can be placed by a model that has not "
+            f"seen it; {np.sum(counts > 1)} of the {len(names)} that came have two rows."
+        )
     alone = counts[codes] == 1
     if not alone.any():
         return labelled, labels

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from outmetric.choosing import column_names
 from outmetric.foundation import Array
@@ -41,6 +42,8 @@ def map_picture(found: MetricMap, y: Any = None, *, control: MetricMap | None = 
     -------
     ax, or an array of two with a control
     """
+    for one in (found, control):
+        _check_map(one)
     if control is not None:
         if ax is None:
             solid = found.embedding_.shape[1] == 3
@@ -82,6 +85,7 @@ def map_page(
     -------
     InteractiveMap
     """
+    _check_map(found)
     opinions = found.opinions_
     if found.classes_ is not None:
         said: dict[str, Any] = {"probabilities": opinions, "classes": found.classes_}
@@ -104,6 +108,18 @@ def map_page(
         placer=web_placer(found.model_, X, found.embedding_, found.coordinates_),
         **said,
     )
+
+
+def _check_map(found: Any) -> None:
+    if found is None:
+        return
+    if not isinstance(found, MetricMap):
+        name = type(found).__name__
+        raise TypeError(
+            f"a fitted MetricMap is drawn here, and a {name} came. MetricMap({name}(...)).fit(X, y) makes one; "
+            "plots.output_map(model, X, y) draws a model itself."
+        )
+    check_is_fitted(found, "model_")
 
 
 def _table_of(X: Any) -> Any:

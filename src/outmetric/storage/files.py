@@ -137,7 +137,7 @@ def load(path: str | os.PathLike[str], *, functions: Mapping[str, Callable[..., 
     except Exception as error:  # whatever a file can provoke means that it is none of ours
         other = f" It was made with scikit-learn {made_with:.20}; this is {sklearn.__version__}."
         note = other if made_with != sklearn.__version__ else ""
-        reason = f"{error or type(error).__name__}"[:LONGEST_REASON]
+        reason = f"{error or type(error).__name__}"[:LONGEST_REASON].removesuffix(".")
         raise ModelFileError(printable(f"{path} cannot be loaded: {reason}.{note}")) from error
 
 

@@ -19,6 +19,7 @@ from sklearn.base import BaseEstimator
 
 from outmetric.foundation import (
     GENEROSITY,
+    REGISTERED,
     STORABLE,
     Array,
     Storing,
@@ -401,7 +402,8 @@ def _known_class(name: Any) -> tuple[type, Storing]:
     storing = None if kind is None else how_stored(kind)
     if kind is None or storing is None or issubclass(kind, Enum):
         shown = str(name)[:100]
-        advice = ": import the package that registers it, by outmetric.storage.register(cls, name)" if "." in shown else ""
+        by = "kernels.register(name, cls)" if shown.startswith(REGISTERED) else "storage.register(cls, name)"
+        advice = f": import the package that registers it, by outmetric.{by}" if set(shown) & {".", ":"} else ""
         raise ValueError(f"it holds an object of the unknown class {shown!r}{advice}")
     return kind, storing
 

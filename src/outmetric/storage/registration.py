@@ -10,7 +10,7 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from outmetric.foundation import how_stored, storable
+from outmetric.foundation import REGISTERED, how_stored, storable
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)+")
 # Of names that we give, now or later.
@@ -64,7 +64,7 @@ def register(cls: type, name: str, *, check: Callable[[Any, int], None] | None =
     if not isinstance(cls, type):
         raise ValueError(f"only classes can be registered, not {cls!r}.")
     known = how_stored(cls)
-    if known is not None and known.name != name:
+    if known is not None and known.name != name and not str(known.name).startswith(REGISTERED):
         raise ValueError(f"{cls.__name__} is stored already, by the name {known.name!r}.")
     is_estimator = issubclass(cls, BaseEstimator)
     frozen = is_dataclass(cls) and getattr(cls, "__dataclass_params__").frozen  # noqa: B009

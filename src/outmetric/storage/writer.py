@@ -91,7 +91,8 @@ class Writer:
         raise NotStorableError(
             f"{where} is {what}, which cannot be stored. Models of this library, scikit-learn's usual preparations, named "
             "functions, arrays, numbers, text and containers of these can; so can estimators of your own, after "
-            "outmetric.storage.register. Pickle takes more, but is not safe to load."
+            "outmetric.storage.register, and kernels that are frozen dataclasses, after outmetric.kernels.register. Pickle takes "
+            "more, but is not safe to load."
         )
 
     def _nodes(self, values: Any, where: str) -> list[Node]:
