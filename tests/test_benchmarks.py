@@ -54,9 +54,3 @@ def test_unknown_names_are_refused():
     done = subprocess.run([sys.executable, "-m", "benchmarks", "fits"], cwd=PROJECT, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "fits: not among fit, paper" in done.stderr
-
-
-def test_the_readme_says_what_the_results_say():
-    """`python benchmarks/readme.py` writes it."""
-    text = (PROJECT / "README.md").read_text(encoding="utf-8")
-    assert runpy.run_path(str(FOLDER / "readme.py"))["filled"](text) == text
