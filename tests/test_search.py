@@ -4,6 +4,7 @@ import joblib
 import numpy as np
 import pandas
 import pytest
+from peers import FitsOnce
 from scipy.stats import loguniform
 from sklearn.datasets import load_iris, load_wine
 from sklearn.decomposition import PCA
@@ -25,6 +26,7 @@ MODELS = {"fixed": FixedKernelMetric, "learned": LearnedKernelMetric}
 NEIGHBOURS = [1, 3, 8]
 X, Y = load_wine(return_X_y=True)
 X, Y = StandardScaler().fit_transform(X)[::2], Y[::2]
+FITTED = FitsOnce()
 
 
 class SmoothedVotes(KNeighborsClassifier):
@@ -41,7 +43,7 @@ def half_alike(y):
 
 def scikit_learns(estimator, grid, *, scoring="accuracy", cv=3, X=X, groups=None):
     grids = [grid] if isinstance(grid, dict) else grid
-    steps = Pipeline([("metric", estimator), ("vote", SmoothedVotes())])
+    steps = Pipeline([("metric", estimator), ("vote", SmoothedVotes())], memory=FITTED)
     prefixed = [{**{f"metric__{k}": v for k, v in one.items()}, "vote__n_neighbors": NEIGHBOURS} for one in grids]
     refit = isinstance(scoring, str)
     return GridSearchCV(steps, prefixed, scoring=scoring, cv=cv, refit=refit, error_score="raise").fit(X, Y, groups=groups)
@@ -423,7 +425,7 @@ def test_iris_needs_no_tuning_but_survives_it():
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
 @pytest.mark.parametrize("model", [FixedKernelMetric, LearnedKernelMetric])
 def test_what_a_fit_on_all_rows_refuses_has_no_score(model, kernel, weight):
-    X, y = load_iris(return_X_y=True)
+    X, y = (part[::2] for part in load_iris(return_X_y=True))
     values = [10.0**power for power in range(-4, 20, 2)]
     search = MetricSearchCV(model(kernel=kernel), {weight: values}, n_neighbors=[5], refit=False).fit(X, y)
     scored = [value for value, score in zip(values, search.cv_results_["mean_test_score"], strict=True) if np.isfinite(score)]

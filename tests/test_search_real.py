@@ -4,6 +4,7 @@ import numpy as np
 import pandas
 import pytest
 import sklearn
+from peers import FitsOnce
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.datasets import load_diabetes, load_wine
 from sklearn.exceptions import FitFailedWarning, NotFittedError
@@ -32,6 +33,7 @@ MODELS = {"fixed": FixedKernelMetric, "learned": LearnedKernelMetric}
 NEIGHBOURS = [1, 4, 9]
 X, ONE = load_diabetes(return_X_y=True)
 X, ONE = StandardScaler().fit_transform(X)[:90], ONE[:90] + 0.5
+FITTED = FitsOnce()
 RNG = np.random.default_rng(0)
 # Of very different units, as several targets are.
 THREE = np.column_stack([ONE, 1e-3 * X[:, 2] + 1e-4 * RNG.normal(size=90), 50 * np.sin(X[:, 8])])
@@ -51,7 +53,7 @@ def peer(grid=GRID, estimator=None, **settings):
     prefix = "" if isinstance(estimator, Pipeline) else "metric__"
     grids = [grid] if isinstance(grid, dict) else grid
     named = [{**{prefix + name: values for name, values in one.items()}, "vote__n_neighbors": NEIGHBOURS} for one in grids]
-    voting = Pipeline([*steps, ("vote", KNeighborsRegressor())])
+    voting = Pipeline([*steps, ("vote", KNeighborsRegressor())], memory=FITTED)
     return GridSearchCV(voting, named, **{"cv": 3, "refit": False, "error_score": "raise", **settings})
 
 
