@@ -241,13 +241,17 @@ def test_searches_score_labelled_rows_and_learn_from_all(model, piped, weighted,
     cv = StratifiedKFold(3, shuffle=True, random_state=0)
     search = MetricSearchCV(estimator, grid, n_neighbors=[1, 3], cv=cv, scoring="accuracy").fit(X, Y, sample_weight=weights)
     labelled, others = np.flatnonzero(KNOWN), np.flatnonzero(~KNOWN)
+    maps = {}  # numbers of neighbours share one
     for params, score in zip(search.cv_results_["params"], search.cv_results_["mean_test_score"], strict=True):
         own = {name: value for name, value in params.items() if name != "n_neighbors"}
         expected = []
-        for train, test in folds_of(labelled):
+        for fold, (train, test) in enumerate(folds_of(labelled)):
             rows = np.concatenate([labelled[train], others])
             given = {} if weights is None else {f"{prefix}sample_weight": weights[rows]}
-            fitted = clone(estimator).set_params(**own).fit(X[rows], Y[rows], **given)
+            key = (fold, *own.values())
+            if key not in maps:
+                maps[key] = clone(estimator).set_params(**own).fit(X[rows], Y[rows], **given)
+            fitted = maps[key]
             voters = KNeighborsClassifier(params["n_neighbors"]).fit(fitted.transform(X[labelled[train]]), Y[labelled[train]])
             expected.append(voters.score(fitted.transform(X[labelled[test]]), Y[labelled[test]]))
         assert score == pytest.approx(np.mean(expected), abs=1e-9)

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse
 import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
+from peers import FitsOnce
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_classification
 from sklearn.metrics import get_scorer, recall_score
@@ -314,7 +315,7 @@ def test_searches_have_the_scores_of_a_grid_search(model, piped, y, settings):
     own = {f"metric__{name}" if piped else name: values for name, values in grid.items()}
     search = MetricSearchCV(inner, own, n_neighbors=[3, 5], cv=cv, scoring=scoring).fit(X, y, sample_weight=weights)
     other = GridSearchCV(
-        Pipeline([*before, ("metric", model(**settings)), ("vote", voters)]),
+        Pipeline([*before, ("metric", model(**settings)), ("vote", voters)], memory=FitsOnce()),
         {**{f"metric__{name}": values for name, values in grid.items()}, "vote__n_neighbors": [3, 5]},
         cv=cv,
         scoring=scoring,
@@ -557,7 +558,7 @@ class TestBaselines:
         search = MetricSearchCV(inner, {own: [800, 900]}, n_neighbors=[1, 3, 5], cv=cv, scoring="accuracy")
         search.fit(X, Y, sample_weight=self.IMPORTANCE)
         other = GridSearchCV(
-            Pipeline([*before, ("metric", metric), ("vote", KNeighborsClassifier())]),
+            Pipeline([*before, ("metric", metric), ("vote", KNeighborsClassifier())], memory=FitsOnce()),
             {"metric__max_iter": [800, 900], "vote__n_neighbors": [1, 3, 5]},
             cv=cv,
         ).fit(X, Y, metric__sample_weight=self.IMPORTANCE)
