@@ -1,5 +1,7 @@
 """Do the classifier and the regressor that need no settings learn from Dask collections what they learn in memory?"""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -35,13 +37,26 @@ def in_chunks(monkeypatch):
     monkeypatch.setattr(landmarks, "VALIDATION", 100)
 
 
+@functools.cache
+def in_memory():
+    """A classifier of rows in memory, which is compared with only; fitted while few rows count as many."""
+    return MetricClassifier(random_state=0).fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
+    with LocalCluster(**settings) as cluster:
+        yield cluster
+
+
 def near(one, other):
     np.testing.assert_allclose(one, other, atol=1e-8 * np.abs(other).max())
 
 
 @pytest.mark.usefixtures("in_chunks")
 def test_classes_of_arrays(tmp_path):
-    plain = MetricClassifier(random_state=0).fit(X, Y)
+    plain = in_memory()
     rows = da.from_array(X, chunks=(100, 4))
     lazy = MetricClassifier(random_state=0).fit(rows, da.from_array(Y, chunks=111))
     assert {member.pipeline[-1].solver_ for member in plain.committee_} == {"nystroem"}
@@ -111,12 +126,10 @@ def test_what_cannot_be_done_is_told(rows, labels, settings, message, monkeypatc
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("in_chunks")
-def test_a_cluster_gives_the_same():
-    plain = MetricClassifier(random_state=0).fit(X, Y)
-    settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
-    with LocalCluster(**settings) as cluster, Client(cluster):
+def test_a_cluster_gives_the_same(cluster):
+    with Client(cluster):
         lazy = MetricClassifier(random_state=0).fit(da.from_array(X, chunks=(100, 10)), Y)
-    near(lazy.predict_proba(X), plain.predict_proba(X))
+    near(lazy.predict_proba(X), in_memory().predict_proba(X))
 
 
 def run(*arguments):
@@ -132,14 +145,12 @@ def mixed_table(n=500):
 
 @pytest.mark.usefixtures("in_chunks")
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
-def test_the_command_learns_from_a_file_on_a_cluster(suffix, tmp_path):
+def test_the_command_learns_from_a_file_on_a_cluster(suffix, tmp_path, cluster):
     frame, path, model = mixed_table(), tmp_path / f"table.{suffix}", tmp_path / "table.model"
     frame.to_parquet(path, row_group_size=100) if suffix == "parquet" else frame.to_csv(path, index=False)
     options = ["--target", "kind", "--id", "name", "-o", model, "--time-budget", "3"]
-    settings = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
-    with LocalCluster(**settings) as cluster:
-        found = run("fit", path, *options, "--dask", cluster.scheduler_address)
-        refused = run("fit", path, *options, "--dask", cluster.scheduler_address, "--model", "learned")
+    found = run("fit", path, *options, "--dask", cluster.scheduler_address)
+    refused = run("fit", path, *options, "--dask", cluster.scheduler_address, "--model", "learned")
     assert found.exit_code == 0, found.stderr
     assert refused.exit_code == 2
     assert "learned from by the automatic model only" in " ".join(refused.stderr.split())
@@ -151,14 +162,12 @@ def test_the_command_learns_from_a_file_on_a_cluster(suffix, tmp_path):
     assert len(shown.stdout.splitlines()) == len(frame) + 1
 
 
-def test_the_command_says_what_workers_cannot_read(tmp_path):
-    settings = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
-    with LocalCluster(**settings) as cluster:
-        for source, message in (
-            ("-", "standard input"),
-            (tmp_path / "no.parquet", "there is no file"),
-            (tmp_path / "a.xls", "only"),
-        ):
-            found = run("fit", source, "-t", "kind", "-o", tmp_path / "model", "--dask", cluster.scheduler_address)
-            assert found.exit_code == 2
-            assert message in " ".join(found.stderr.split())
+def test_the_command_says_what_workers_cannot_read(tmp_path, cluster):
+    for source, message in (
+        ("-", "standard input"),
+        (tmp_path / "no.parquet", "there is no file"),
+        (tmp_path / "a.xls", "only"),
+    ):
+        found = run("fit", source, "-t", "kind", "-o", tmp_path / "model", "--dask", cluster.scheduler_address)
+        assert found.exit_code == 2
+        assert message in " ".join(found.stderr.split())

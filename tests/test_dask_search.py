@@ -1,5 +1,6 @@
 """Does a search on Dask collections give the scores and the model of the search in memory?"""
 
+import functools
 import os
 import signal
 
@@ -36,6 +37,12 @@ def search(model=LearnedKernelMetric, grid=GRID, **settings):
     return MetricSearchCV(metric, grid, **{"n_neighbors": [1, 5, 15], "cv": 3, **settings})
 
 
+@functools.cache
+def in_memory(model):
+    """The search in memory, which is compared with only."""
+    return search(model).fit(X, Y)
+
+
 def near(one, other):
     np.testing.assert_allclose(one, other, atol=1e-8 * np.abs(other).max())
 
@@ -60,7 +67,7 @@ def frames():
 class TestEqualsNumPy:
     @pytest.mark.parametrize("chunks", [(1600, 21), (300, 8), (60, 21)])
     def test_arrays(self, model, chunks):
-        plain = search(model).fit(X, Y)
+        plain = in_memory(model)
         for y in (Y, da.from_array(Y, chunks=333)):
             lazy = search(model).fit(da.from_array(X, chunks=chunks), y)
             assert_same(lazy, plain)
@@ -181,4 +188,4 @@ def test_a_cluster_whose_worker_dies_gives_the_same(tmp_path):
         rows = da.from_array(X, chunks=(200, 21)).map_blocks(deadly, dtype=float, meta=np.empty((0, 0)))
         lazy = search(n_jobs=2).fit(rows, Y)
         assert marker.exists()
-        assert_same(lazy, search().fit(X, Y))
+        assert_same(lazy, in_memory(LearnedKernelMetric))
