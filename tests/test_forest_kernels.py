@@ -298,6 +298,8 @@ def test_trees_that_are_none(name, place, value, message):
         {"n_features": 0},
         {"n_features": "13"},
         {"feature": None},
+        {"feature": np.zeros(10_000, dtype=np.int32)},
+        {"threshold": np.zeros(10_000, dtype=np.float32)},
     ],
 )
 def test_files_with_other_things_than_trees(change):

@@ -17,7 +17,8 @@ from outmetric.baselines import ITML, LMNN, KernelLMNN
 from outmetric.choosing import beside, explain, reasons_of_nearness, usual_contributions
 from outmetric.columns import FeatureWeights, column_origins, table_encoder
 from outmetric.estimators import attribution
-from outmetric.kernels import Columns, Diagonal, Forest, Scalar, Spectrum
+from outmetric.kernels import Callable as MatrixFunction
+from outmetric.kernels import Columns, Diagonal, Forest, Scalar, Separable, Spectrum
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 4))
@@ -169,6 +170,15 @@ class TestExchange:
         assert_adds_up(reasons, fitted.pair_distance(np.stack([ONE, OTHER], axis=1)))
         for found, one, other in zip(reasons.contributions, ONE, OTHER, strict=True):
             np.testing.assert_allclose(found, self.shapley(fitted.transform, one, other), atol=1e-9)
+
+    def test_a_kernel_that_is_made_of_scalar_kernels_only_in_part(self):
+        partly = Separable(Scalar("rbf", 1.3)) + MatrixFunction(lambda x, z: float(x @ z) * np.eye(2), 2)
+        fitted = FixedKernelMetric(kernel=partly).fit(X, y)
+        reasons = fitted.explain(ONE[:1], OTHER[:1])
+        np.testing.assert_allclose(reasons.contributions[0], self.shapley(fitted.transform, ONE[0], OTHER[0]), atol=1e-9)
+        with pytest.raises(ValueError, match="the kernel has no gradients"):
+            fitted.get_metric().importances()
+        assert fitted.get_metric().cost() == np.inf
 
     def test_many_columns_have_about_shapley_values(self):
         wide = RNG.normal(size=(60, 8))
