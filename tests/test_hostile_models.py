@@ -388,6 +388,18 @@ def test_parts_that_would_fail_later_are_refused_at_once(made, message, tmp_path
         outmetric.load(tmp_path / "model")
 
 
+@pytest.mark.parametrize(
+    ("name", "node"), [("d", [1.0]), ("d", {"objects": [["a"], [1]]}), ("i", [0]), ("i", array("f")), ("r", array("f"))]
+)
+def test_entries_of_sparse_matrices_are_arrays_of_numbers(name, node, tmp_path):
+    text, arrays = wide_sparse()
+    text = text.replace(str(2**31 - 1), "3").replace(json.dumps(array(name)), json.dumps(node))
+    del arrays[name]
+    forge(tmp_path / "model", text, {**arrays, "f": np.arange(2.0)} if node == array("f") else arrays)
+    with pytest.raises(ModelFileError, match="the entries of a sparse matrix are none"):
+        outmetric.load(tmp_path / "model")
+
+
 def test_what_a_model_raises_because_of_its_file_is_told_as_such(tmp_path):
     def use():
         with used_from(tmp_path / "model"):

@@ -284,6 +284,12 @@ class TestTables:
         expected = np.array([weights[0], weights[1], weights[2:].sum()]) / weights.sum()
         np.testing.assert_allclose(search.feature_importances_, expected, rtol=1e-5)
 
+    def test_a_metric_without_rows_has_no_importances(self):
+        search = MetricSearchCV(make_pipeline(StandardScaler(), LMNN()), {}, n_neighbors=3).fit(X, y)
+        with pytest.raises(AttributeError, match="no feature_importances_: LMNN keeps no rows"):
+            _ = search.feature_importances_
+        assert "looks at" not in search.summary()
+
     def test_the_five_most_important_features_are_named(self):
         data = load_wine(as_frame=True)
         model = make_pipeline(StandardScaler(), LearnedKernelMetric())

@@ -345,6 +345,20 @@ def test_what_is_taken(settings):
     assert search(**settings).fit(X, Y).predict(X).shape == Y.shape
 
 
+def test_how_long_the_last_fit_took_is_told():
+    fitted = search().fit(X, Y)
+    assert 0 < fitted.refit_time_ < 600
+    assert f"the best, on all samples, in {fitted.refit_time_:.2g} s" in fitted.summary()
+    assert not hasattr(search(refit=False).fit(X, Y), "refit_time_")
+
+
+def test_a_pipeline_may_be_the_metric_alone():
+    grid = {"regression_weight": [0.3, 3.0]}
+    alone = search(grid, LearnedKernelMetric()).fit(X, Y)
+    piped = search({f"metric__{name}": values for name, values in grid.items()}, Pipeline([("metric", LearnedKernelMetric())]))
+    np.testing.assert_array_equal(piped.fit(X, Y).cv_results_["mean_test_score"], alone.cv_results_["mean_test_score"])
+
+
 @pytest.fixture
 def routing():
     with sklearn.config_context(enable_metadata_routing=True):

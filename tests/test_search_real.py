@@ -24,6 +24,7 @@ from sklearn.preprocessing import QuantileTransformer, StandardScaler
 import outmetric
 from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricSearchCV
 from outmetric.choosing import scoring as scoring_module
+from outmetric.choosing.scores import REAL_SCORES
 from outmetric.columns import check_columns
 from outmetric.solvers import batch
 from outmetric.tables.fitting import fit_table
@@ -154,6 +155,19 @@ def test_splits(cv):
     ours = search(scoring="r2", cv=cv).fit(X, ONE, groups=groups)
     assert_equal_scores(ours, peer(scoring="r2", cv=cv).fit(X, ONE, groups=groups))
     assert ours.n_splits_ == (4 if cv == 4 else 3)
+
+
+@pytest.mark.filterwarnings("ignore:R\\^2 score is not well-defined")
+@pytest.mark.parametrize("truth", [[0.5], [0.5, 2.0], [0.5, 0.5], [1.0, 1.0], [0.5, 2.0, 0.3]])
+def test_scores_of_few_rows_are_scikit_learns(truth):
+    averages = np.ones((1, 1, len(truth)))
+    expected = {
+        "r2": r2_score(truth, averages[0, 0]),
+        "neg_mean_squared_error": -mean_squared_error(truth, averages[0, 0]),
+        "neg_mean_absolute_error": -mean_absolute_error(truth, averages[0, 0]),
+    }
+    found = {name: score(averages, np.array([3]), np.array(truth)).item() for name, score in REAL_SCORES.items()}
+    assert found == pytest.approx(expected, nan_ok=True)
 
 
 def test_splits_of_real_targets_are_not_stratified():
