@@ -166,8 +166,10 @@ def test_scores_of_few_rows_are_scikit_learns(truth):
         "neg_mean_squared_error": -mean_squared_error(truth, averages[0, 0]),
         "neg_mean_absolute_error": -mean_absolute_error(truth, averages[0, 0]),
     }
-    found = {name: score(averages, np.array([3]), np.array(truth)).item() for name, score in REAL_SCORES.items()}
-    assert found == pytest.approx(expected, nan_ok=True)
+    for name, score in REAL_SCORES.items():
+        found = score(averages, np.array([3]), np.array(truth))
+        np.testing.assert_allclose(found, [[expected[name]]], err_msg=name)
+        assert found.shape == (1, 1)  # candidates, and numbers of neighbours
 
 
 def test_splits_of_real_targets_are_not_stratified():
