@@ -124,13 +124,16 @@ def test_distances_survive_a_far_origin():
     np.testing.assert_allclose(near, far, atol=1e-7)
 
 
-@pytest.mark.parametrize(("name", "order"), [("rbf", 2), ("laplacian", 1)])
-def test_the_median_is_over_points_that_differ(name, order):
+@pytest.mark.parametrize(
+    ("name", "order", "params"),
+    [("rbf", 2, {}), ("laplacian", 1, {}), ("exponential", 2, {}), ("power_exponential", 1.5, {"p": 1.5})],
+)
+def test_the_median_is_over_points_that_differ(name, order, params):
     X = np.repeat(points(6), 3, axis=0)
     between = [np.linalg.norm(x - z, order) for i, x in enumerate(X) for z in X[:i] if np.any(x != z)]
-    assert Scalar(name).resolve(X, RNG).bandwidth == pytest.approx(np.median(between))
-    assert Scalar(name, 2.5).resolve(X, RNG).bandwidth == 2.5
-    assert Scalar(name, "0.5*median").resolve(X, RNG).bandwidth == pytest.approx(np.median(between) / 2)
+    assert Scalar(name, params=params).resolve(X, RNG).bandwidth == pytest.approx(np.median(between))
+    assert Scalar(name, 2.5, params).resolve(X, RNG).bandwidth == 2.5
+    assert Scalar(name, "0.5*median", params).resolve(X, RNG).bandwidth == pytest.approx(np.median(between) / 2)
 
 
 def test_the_median_of_many_points_is_that_of_a_sample():
