@@ -5,6 +5,7 @@ import oracles
 import pandas as pd
 import pytest
 import scipy.sparse
+from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_iris, load_wine
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
@@ -263,6 +264,14 @@ class TestTables:
         with pytest.raises(AttributeError, match="no feature_importances_"):
             _ = search.feature_importances_
         assert "looks at" not in search.summary()
+
+    def test_steps_that_ask_for_columns_by_name(self):
+        """Columns are exchanged between tables that stay tables."""
+        frame = table()[["width", "colour"]]
+        encoder = make_column_transformer((OneHotEncoder(sparse_output=False), ["colour"]), (StandardScaler(), ["width"]))
+        model = make_pipeline(encoder, LearnedKernelMetric(kernel=Forest(n_estimators=20), random_state=0)).fit(frame, y)
+        reasons = explain(model, frame[:5], frame[10:15])
+        assert_adds_up(reasons, np.linalg.norm(model.transform(frame[:5]) - model.transform(frame[10:15]), axis=1))
 
     @pytest.mark.parametrize("kernel", ["rbf", Forest(n_estimators=20)], ids=["gradients", "exchange"])
     def test_sparse_rows_in_a_pipeline(self, kernel):
