@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 import outmetric
 from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricSearchCV
 from outmetric.baselines import LMNN
+from outmetric.choosing import evaluation
 
 NEIGHBOURS = [1, 3, 8]
 X, Y = load_wine(return_X_y=True)
@@ -133,6 +135,11 @@ def test_a_function_may_choose_among_fits_with_landmarks():
     ours = search(estimator=LearnedKernelMetric(n_landmarks=40, random_state=0), refit=worst).fit(X, Y)
     anew = LearnedKernelMetric(n_landmarks=40, random_state=0, **{name: ours.best_params_[name] for name in GRID}).fit(X, Y)
     np.testing.assert_allclose(ours.transform(X), anew.transform(X), atol=1e-9)
+
+
+def test_of_several_metrics_the_one_that_decides_is_shown():
+    ours = search(scoring=["accuracy", "f1_macro"], refit="f1_macro").fit(X, Y)
+    assert "f1_macro, mean ± standard deviation over folds" in ours.summary()
 
 
 def test_without_refit_several_metrics_have_no_best():
@@ -419,8 +426,16 @@ def test_arguments_of_fits_and_scorers_are_routed(routing):
         assert ours.score(X, Y, sample_weight=weights) == pytest.approx(expected)
 
 
-def test_arguments_of_scorers_are_routed_with_landmarks(routing):
-    """Half of the weights are zero: the scores are those of the other rows alone."""
+def in_other_threads(function, items):
+    with ThreadPoolExecutor(2) as pool:
+        yield from pool.map(function, items)
+
+
+@pytest.mark.parametrize("threads", [False, True])
+def test_arguments_of_scorers_are_routed_with_landmarks(routing, threads, monkeypatch):
+    """Half of the weights are zero: the scores are those of the other rows alone. Threads do not know that there is routing."""
+    if threads:
+        monkeypatch.setattr(evaluation, "in_threads", in_other_threads)
     weights = (np.arange(len(Y)) % 2).astype(float)
     plain, asked = (make_scorer(accuracy_score).set_score_request(sample_weight=asked) for asked in (False, True))
     only = make_scorer(lambda y, guess, rows=None: np.mean((y == guess)[rows > 0])).set_score_request(rows=True)

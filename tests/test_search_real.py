@@ -172,6 +172,13 @@ def test_scores_of_few_rows_are_scikit_learns(truth):
         assert found.shape == (1, 1)  # candidates, and numbers of neighbours
 
 
+def test_nothing_is_predicted_without_a_model():
+    ours = search().fit(X, ONE)
+    del ours.best_estimator_, ours.voters_  # as an interrupt leaves it
+    with pytest.raises(NotFittedError, match="has scores but no model: .* the search was interrupted"):
+        ours.predict(X)
+
+
 def test_splits_of_real_targets_are_not_stratified():
     """One column of floats is real, even if its values could be classes: then folds of sorted targets hold one value each."""
     y = np.repeat([0.0, 1.0, 2.0], 30)[:, None]
