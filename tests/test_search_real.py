@@ -175,7 +175,7 @@ def test_scores_of_few_rows_are_scikit_learns(truth):
 def test_nothing_is_predicted_without_a_model():
     ours = search().fit(X, ONE)
     del ours.best_estimator_, ours.voters_  # as an interrupt leaves it
-    with pytest.raises(NotFittedError, match="has scores but no model: .* the search was interrupted"):
+    with pytest.raises(NotFittedError, match=r"has scores but no model: .* the search was interrupted"):
         ours.predict(X)
 
 
