@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 import outmetric
 from outmetric import FixedKernelMetric, LearnedKernelMetric, kernels
 from outmetric.baselines import LMNN
-from outmetric.foundation import check_psd
+from outmetric.foundation import check_psd, how_stored
 from outmetric.storage import ModelFileError, NotStorableError, reader, used_from
 
 ALL = {"slice": [None, None, None]}
@@ -333,6 +333,16 @@ def test_neighbours_by_a_learned_metric_come_back(estimator, voters, tmp_path):
     places = metric.coordinates(X), metric.coordinates(X[:4] + 0.1)
     expected = np.linalg.norm(places[0][None] - places[1][:, None], axis=2)
     np.testing.assert_allclose(distances, np.sort(expected, axis=1)[:, :2], rtol=1e-6)
+
+
+@pytest.mark.parametrize("voters", [KNeighborsClassifier, KNeighborsRegressor])
+def test_work_of_neighbours_is_that_of_their_metric(voters):
+    """A learned metric is called for each pair of a row and a point; others take no more than their numbers."""
+    X, y = load_iris(return_X_y=True)
+    metric = LearnedKernelMetric().fit(X, y).get_metric()
+    work = how_stored(voters).work
+    assert work(voters(metric=metric, algorithm="brute").fit(X, y)) > len(X) * metric.cost()
+    assert work(voters().fit(X, y)) == 0
 
 
 def test_neighbours_by_a_learned_metric_that_are_not_stored(tmp_path):
