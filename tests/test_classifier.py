@@ -287,6 +287,19 @@ def test_progress_can_go_to_a_function(wine, fitted):
     assert told == [(0, 1, "rbf, standard"), (1, 1, f"fitting {len(fitted.committee_)} maps")]
 
 
+def test_two_rows_are_enough(one_preparation):
+    rows = np.array([[0.0, 1.0], [2.0, 3.0]])
+    for X in (rows, pandas.DataFrame(rows, columns=["a", "b"])):
+        np.testing.assert_array_equal(MetricClassifier(random_state=0).fit(X, ["b", "a"]).predict(X), ["b", "a"])
+        with pytest.raises(ValueError, match=r"at least 2 rows|minimum of 2 is required"):
+            MetricClassifier().fit(X[:1], ["b"])
+
+
+def test_there_is_no_metric_before_the_fit():
+    with pytest.raises(NotFittedError):
+        MetricClassifier().get_metric()
+
+
 def interrupt_after(count):
     """A function for ``verbose`` that interrupts when so many preparations are done."""
 

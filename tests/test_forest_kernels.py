@@ -298,6 +298,8 @@ def test_trees_that_are_none(name, place, value, message):
         {"n_features": 0},
         {"n_features": "13"},
         {"feature": None},
+        {"feature": np.zeros(10_000, dtype=np.int32)},
+        {"threshold": np.zeros(10_000, dtype=np.float32)},
     ],
 )
 def test_files_with_other_things_than_trees(change):
@@ -375,6 +377,7 @@ def test_a_forest_that_is_a_single_leaf_in_onnx():
         (lambda: LearnedKernelMetric(kernel=Forest(FORESTS[0])).fit(X[:, :5], y), "5 features"),
         (lambda: LearnedKernelMetric(kernel=Forest(n_estimators=3)).fit(X, y).transform(X * 1e40), "single precision"),
         (lambda: LearnedKernelMetric(kernel=Forest()).fit(iter([(X, y)])), "all rows at once"),
+        (lambda: FixedKernelMetric(kernel=Diagonal([Forest(), "rbf"])).fit(iter([(X, y)])), "all rows at once"),
         (lambda: KernelITML(kernel=Forest()).fit_pairs(np.stack([X[:20], X[20:40]], axis=1), [1, -1] * 10), "learns from targets"),
     ],
 )

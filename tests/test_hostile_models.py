@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 import outmetric
 from outmetric import FixedKernelMetric, LearnedKernelMetric, kernels
 from outmetric.baselines import LMNN
-from outmetric.foundation import check_psd
+from outmetric.foundation import check_psd, how_stored
 from outmetric.storage import ModelFileError, NotStorableError, reader, used_from
 
 ALL = {"slice": [None, None, None]}
@@ -335,6 +335,16 @@ def test_neighbours_by_a_learned_metric_come_back(estimator, voters, tmp_path):
     np.testing.assert_allclose(distances, np.sort(expected, axis=1)[:, :2], rtol=1e-6)
 
 
+@pytest.mark.parametrize("voters", [KNeighborsClassifier, KNeighborsRegressor])
+def test_work_of_neighbours_is_that_of_their_metric(voters):
+    """A learned metric is called for each pair of a row and a point; others take no more than their numbers."""
+    X, y = load_iris(return_X_y=True)
+    metric = LearnedKernelMetric().fit(X, y).get_metric()
+    work = how_stored(voters).work
+    assert work(voters(metric=metric, algorithm="brute").fit(X, y)) > len(X) * metric.cost()
+    assert work(voters().fit(X, y)) == 0
+
+
 def test_neighbours_by_a_learned_metric_that_are_not_stored(tmp_path):
     X, y = load_iris(return_X_y=True)
     metric = LearnedKernelMetric().fit(X, y).get_metric()
@@ -385,6 +395,18 @@ def test_keys_of_usual_kinds_come_back_in_any_number(tmp_path):
 def test_parts_that_would_fail_later_are_refused_at_once(made, message, tmp_path):
     forge(tmp_path / "model", document(made), {"a": np.arange(3.0)} if '"a"' in json.dumps(made["state"]) else {})
     with pytest.raises(ModelFileError, match=message):
+        outmetric.load(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("name", "node"), [("d", [1.0]), ("d", {"objects": [["a"], [1]]}), ("i", [0]), ("i", array("f")), ("r", array("f"))]
+)
+def test_entries_of_sparse_matrices_are_arrays_of_numbers(name, node, tmp_path):
+    text, arrays = wide_sparse()
+    text = text.replace(str(2**31 - 1), "3").replace(json.dumps(array(name)), json.dumps(node))
+    del arrays[name]
+    forge(tmp_path / "model", text, {**arrays, "f": np.arange(2.0)} if node == array("f") else arrays)
+    with pytest.raises(ModelFileError, match="the entries of a sparse matrix are none"):
         outmetric.load(tmp_path / "model")
 
 

@@ -17,7 +17,8 @@ from sklearn.preprocessing import StandardScaler, scale
 
 import outmetric
 from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricSearchCV, Status
-from outmetric.kernels import KERNELS, Columns, Diagonal, Forest, Scalar, ScalarProduct, Spectrum, Transformed
+from outmetric.kernels import KERNELS, Columns, Diagonal, Forest, Scalar, ScalarProduct, Separable, Spectrum, Transformed
+from outmetric.kernels import Callable as MatrixFunction
 from outmetric.kernels.gradients import by_sign, sums_of_gaussians
 
 RNG = np.random.default_rng(0)
@@ -306,6 +307,15 @@ def test_settings_that_cannot_be(model, case):
     settings, message = ERRORS[case]
     with pytest.raises(ValueError, match=message):
         model(**settings).fit(*iris())
+
+
+def test_a_kernel_that_is_made_of_scalar_kernels_only_in_part():
+    """Its gradients would be those of a part of it."""
+    partly = Separable(Scalar("rbf", 1.0)) + MatrixFunction(lambda x, z: float(x @ z) * np.eye(2), 2)
+    with pytest.raises(ValueError, match="which this matrix kernel is not made of"):
+        FixedKernelMetric(kernel=partly, input_metric="diagonal").fit(*iris())
+    with pytest.raises(ValueError, match="type Callable is not made of scalar kernels"):
+        partly.with_scalars(lambda scalar: scalar)
 
 
 class Blocks:

@@ -69,6 +69,16 @@ def test_expansions_of_transformed_kernels(name, transform):
     np.testing.assert_allclose(kernel.expansion(points, weights)(rows), expected, atol=1e-12)
 
 
+@pytest.mark.parametrize("transform", [np.array([1.0, 0.0, 0.3]), np.arange(9.0).reshape(3, 3)])
+def test_diagonals_and_columns_of_transformed_kernels(transform):
+    X = points(5)
+    kernel = Transformed(Scalar("poly", params={"degree": 2, "gamma": 0.5, "coef0": 1.0}), transform)
+    inputs = X @ (np.diag(transform) if transform.ndim == 1 else transform)
+    expected = oracles.gram_matrix(lambda x, z: (0.5 * x @ z + 1) ** 2, inputs, inputs)
+    np.testing.assert_allclose(kernel.diagonal(X), expected.diagonal(), rtol=1e-12)
+    np.testing.assert_allclose(kernel.columns(X)(np.array([3, 1])), expected[:, [3, 1]], rtol=1e-12)
+
+
 @pytest.mark.parametrize("kernel", [Scalar("additive", 0.7), Forest(n_estimators=5)])
 def test_matrices_that_take_longer_than_products_are_not_made(kernel, monkeypatch):
     rng = np.random.default_rng(0)
@@ -114,13 +124,16 @@ def test_distances_survive_a_far_origin():
     np.testing.assert_allclose(near, far, atol=1e-7)
 
 
-@pytest.mark.parametrize(("name", "order"), [("rbf", 2), ("laplacian", 1)])
-def test_the_median_is_over_points_that_differ(name, order):
+@pytest.mark.parametrize(
+    ("name", "order", "params"),
+    [("rbf", 2, {}), ("laplacian", 1, {}), ("exponential", 2, {}), ("power_exponential", 1.5, {"p": 1.5})],
+)
+def test_the_median_is_over_points_that_differ(name, order, params):
     X = np.repeat(points(6), 3, axis=0)
     between = [np.linalg.norm(x - z, order) for i, x in enumerate(X) for z in X[:i] if np.any(x != z)]
-    assert Scalar(name).resolve(X, RNG).bandwidth == pytest.approx(np.median(between))
-    assert Scalar(name, 2.5).resolve(X, RNG).bandwidth == 2.5
-    assert Scalar(name, "0.5*median").resolve(X, RNG).bandwidth == pytest.approx(np.median(between) / 2)
+    assert Scalar(name, params=params).resolve(X, RNG).bandwidth == pytest.approx(np.median(between))
+    assert Scalar(name, 2.5, params).resolve(X, RNG).bandwidth == 2.5
+    assert Scalar(name, "0.5*median", params).resolve(X, RNG).bandwidth == pytest.approx(np.median(between) / 2)
 
 
 def test_the_median_of_many_points_is_that_of_a_sample():

@@ -115,6 +115,20 @@ class TestPartialCholesky:
         np.testing.assert_allclose(found[:, 0], np.linalg.solve(np.eye(60) + 4 * W, problem.Y[:, 0]), atol=1e-8)
         np.testing.assert_allclose(found[:, 1], problem.Y[:, 1] / 2)
 
+    def test_columns_that_come_later_are_seen(self):
+        """Also where a factor of the fewer columns is at hand: here that of 2^10 I + Phi'Phi."""
+        problem = class_problem(n=100, m=2)
+        K = gaussian_gram(problem.X)
+        system = PartialCholesky(Columns(K.__getitem__, K.diagonal()), problem.coupling)
+        factors = np.full(2, 2.0**-10)
+        system.suit(1e-9)
+        before = system.rank
+        system.solve_shifted(problem.Y, 1 - factors * system.mean_coupling * system.missing.mean(), factors)
+        system.suit(1e12)
+        assert before < system.rank
+        expected = np.linalg.solve(np.eye(100) + 2.0**-10 * problem.coupling.sandwich(K), problem.Y)
+        np.testing.assert_allclose(system.solve_shifted(problem.Y, np.ones(2), factors), expected, atol=1e-9)
+
     def test_its_size_follows_from_spectrum_and_weights(self):
         X, _ = make_waveform(1600, random_state=0)
         coupling = class_problem(n=1600, m=2).coupling

@@ -5,6 +5,7 @@ import oracles
 import pandas as pd
 import pytest
 import scipy.sparse
+from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_iris, load_wine
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
@@ -17,7 +18,8 @@ from outmetric.baselines import ITML, LMNN, KernelLMNN
 from outmetric.choosing import beside, explain, reasons_of_nearness, usual_contributions
 from outmetric.columns import FeatureWeights, column_origins, table_encoder
 from outmetric.estimators import attribution
-from outmetric.kernels import Columns, Diagonal, Forest, Scalar, Spectrum
+from outmetric.kernels import Callable as MatrixFunction
+from outmetric.kernels import Columns, Diagonal, Forest, Scalar, Separable, Spectrum
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 4))
@@ -170,6 +172,15 @@ class TestExchange:
         for found, one, other in zip(reasons.contributions, ONE, OTHER, strict=True):
             np.testing.assert_allclose(found, self.shapley(fitted.transform, one, other), atol=1e-9)
 
+    def test_a_kernel_that_is_made_of_scalar_kernels_only_in_part(self):
+        partly = Separable(Scalar("rbf", 1.3)) + MatrixFunction(lambda x, z: float(x @ z) * np.eye(2), 2)
+        fitted = FixedKernelMetric(kernel=partly).fit(X, y)
+        reasons = fitted.explain(ONE[:1], OTHER[:1])
+        np.testing.assert_allclose(reasons.contributions[0], self.shapley(fitted.transform, ONE[0], OTHER[0]), atol=1e-9)
+        with pytest.raises(ValueError, match="the kernel has no gradients"):
+            fitted.get_metric().importances()
+        assert fitted.get_metric().cost() == np.inf
+
     def test_many_columns_have_about_shapley_values(self):
         wide = RNG.normal(size=(60, 8))
         labels = (wide[:, 0] + wide[:, 1] > 0).astype(int)
@@ -254,6 +265,14 @@ class TestTables:
             _ = search.feature_importances_
         assert "looks at" not in search.summary()
 
+    def test_steps_that_ask_for_columns_by_name(self):
+        """Columns are exchanged between tables that stay tables."""
+        frame = table()[["width", "colour"]]
+        encoder = make_column_transformer((OneHotEncoder(sparse_output=False), ["colour"]), (StandardScaler(), ["width"]))
+        model = make_pipeline(encoder, LearnedKernelMetric(kernel=Forest(n_estimators=20), random_state=0)).fit(frame, y)
+        reasons = explain(model, frame[:5], frame[10:15])
+        assert_adds_up(reasons, np.linalg.norm(model.transform(frame[:5]) - model.transform(frame[10:15]), axis=1))
+
     @pytest.mark.parametrize("kernel", ["rbf", Forest(n_estimators=20)], ids=["gradients", "exchange"])
     def test_sparse_rows_in_a_pipeline(self, kernel):
         model = make_pipeline(MaxAbsScaler(), LearnedKernelMetric(kernel=kernel, random_state=0)).fit(scipy.sparse.csr_array(X), y)
@@ -273,6 +292,12 @@ class TestTables:
         weights = np.array([np.mean(np.sum(slope**2, axis=1)) for slope in slopes]) * rows.var(axis=0)
         expected = np.array([weights[0], weights[1], weights[2:].sum()]) / weights.sum()
         np.testing.assert_allclose(search.feature_importances_, expected, rtol=1e-5)
+
+    def test_a_metric_without_rows_has_no_importances(self):
+        search = MetricSearchCV(make_pipeline(StandardScaler(), LMNN()), {}, n_neighbors=3).fit(X, y)
+        with pytest.raises(AttributeError, match="no feature_importances_: LMNN keeps no rows"):
+            _ = search.feature_importances_
+        assert "looks at" not in search.summary()
 
     def test_the_five_most_important_features_are_named(self):
         data = load_wine(as_frame=True)

@@ -3,6 +3,7 @@
 import functools
 import pickle
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 import outmetric
 from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricSearchCV
 from outmetric.baselines import LMNN
+from outmetric.choosing import evaluation
 
 NEIGHBOURS = [1, 3, 8]
 X, Y = load_wine(return_X_y=True)
@@ -136,6 +138,11 @@ def test_a_function_may_choose_among_fits_with_landmarks():
     ours = search(estimator=LearnedKernelMetric(n_landmarks=40, random_state=0), refit=worst).fit(X, Y)
     anew = LearnedKernelMetric(n_landmarks=40, random_state=0, **{name: ours.best_params_[name] for name in GRID}).fit(X, Y)
     np.testing.assert_allclose(ours.transform(X), anew.transform(X), atol=1e-9)
+
+
+def test_of_several_metrics_the_one_that_decides_is_shown():
+    ours = search(scoring=["accuracy", "f1_macro"], refit="f1_macro").fit(X, Y)
+    assert "f1_macro, mean ± standard deviation over folds" in ours.summary()
 
 
 def test_without_refit_several_metrics_have_no_best():
@@ -356,6 +363,20 @@ def test_what_is_taken(settings):
     assert search(**settings).fit(X, Y).predict(X).shape == Y.shape
 
 
+def test_how_long_the_last_fit_took_is_told():
+    fitted = search().fit(X, Y)
+    assert 0 < fitted.refit_time_ < 600
+    assert f"the best, on all samples, in {fitted.refit_time_:.2g} s" in fitted.summary()
+    assert not hasattr(search(refit=False).fit(X, Y), "refit_time_")
+
+
+def test_a_pipeline_may_be_the_metric_alone():
+    grid = {"regression_weight": [0.3, 3.0]}
+    alone = search(grid, LearnedKernelMetric()).fit(X, Y)
+    piped = search({f"metric__{name}": values for name, values in grid.items()}, Pipeline([("metric", LearnedKernelMetric())]))
+    np.testing.assert_array_equal(piped.fit(X, Y).cv_results_["mean_test_score"], alone.cv_results_["mean_test_score"])
+
+
 @pytest.fixture
 def routing():
     with sklearn.config_context(enable_metadata_routing=True):
@@ -416,8 +437,16 @@ def test_arguments_of_fits_and_scorers_are_routed(routing):
         assert ours.score(X, Y, sample_weight=weights) == pytest.approx(expected)
 
 
-def test_arguments_of_scorers_are_routed_with_landmarks(routing):
-    """Half of the weights are zero: the scores are those of the other rows alone."""
+def in_other_threads(function, items):
+    with ThreadPoolExecutor(2) as pool:
+        yield from pool.map(function, items)
+
+
+@pytest.mark.parametrize("threads", [False, True])
+def test_arguments_of_scorers_are_routed_with_landmarks(routing, threads, monkeypatch):
+    """Half of the weights are zero: the scores are those of the other rows alone. Threads do not know that there is routing."""
+    if threads:
+        monkeypatch.setattr(evaluation, "in_threads", in_other_threads)
     weights = (np.arange(len(Y)) % 2).astype(float)
     plain, asked = (make_scorer(accuracy_score).set_score_request(sample_weight=asked) for asked in (False, True))
     only = make_scorer(lambda y, guess, rows=None: np.mean((y == guess)[rows > 0])).set_score_request(rows=True)

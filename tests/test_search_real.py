@@ -25,6 +25,7 @@ from sklearn.preprocessing import QuantileTransformer, StandardScaler
 import outmetric
 from outmetric import FixedKernelMetric, LearnedKernelMetric, MetricSearchCV
 from outmetric.choosing import scoring as scoring_module
+from outmetric.choosing.scores import REAL_SCORES
 from outmetric.columns import check_columns
 from outmetric.solvers import batch
 from outmetric.tables.fitting import fit_table
@@ -156,6 +157,28 @@ def test_splits(cv):
     ours = search(scoring="r2", cv=cv).fit(X, ONE, groups=groups)
     assert_equal_scores(ours, peer(scoring="r2", cv=cv).fit(X, ONE, groups=groups))
     assert ours.n_splits_ == (4 if cv == 4 else 3)
+
+
+@pytest.mark.filterwarnings("ignore:R\\^2 score is not well-defined")
+@pytest.mark.parametrize("truth", [[0.5], [0.5, 2.0], [0.5, 0.5], [1.0, 1.0], [0.5, 2.0, 0.3]])
+def test_scores_of_few_rows_are_scikit_learns(truth):
+    averages = np.ones((1, 1, len(truth)))
+    expected = {
+        "r2": r2_score(truth, averages[0, 0]),
+        "neg_mean_squared_error": -mean_squared_error(truth, averages[0, 0]),
+        "neg_mean_absolute_error": -mean_absolute_error(truth, averages[0, 0]),
+    }
+    for name, score in REAL_SCORES.items():
+        found = score(averages, np.array([3]), np.array(truth))
+        np.testing.assert_allclose(found, [[expected[name]]], err_msg=name)
+        assert found.shape == (1, 1)  # candidates, and numbers of neighbours
+
+
+def test_nothing_is_predicted_without_a_model():
+    ours = search().fit(X, ONE)
+    del ours.best_estimator_, ours.voters_  # as an interrupt leaves it
+    with pytest.raises(NotFittedError, match=r"has scores but no model: .* the search was interrupted"):
+        ours.predict(X)
 
 
 def test_splits_of_real_targets_are_not_stratified():

@@ -5,6 +5,7 @@ import oracles
 import pytest
 import scipy.linalg
 from problems import OPERATORS, PROBLEMS, gaussian_gram, gram_operators, metric_factor, output_matrix, points, rank_one
+from scipy.sparse.linalg import aslinearoperator
 
 from outmetric.kernels import operators
 from outmetric.problem import objective
@@ -36,6 +37,7 @@ def test_the_solution_is_that_of_the_naive_system(name, kind, similarity):
     assert solution.squared_norm == pytest.approx(oracles.squared_norm(blocks, expected), rel=1e-8)
     left = objective.coefficient_residual(C, L, gram.apply(C), problem.Y, problem.coupling)
     assert np.abs(left).max() < 1e-8 * np.abs(expected).max()
+    assert name == "cg" or solution.iterations == 1
 
 
 @pytest.mark.parametrize("similarity", PROBLEMS)
@@ -49,6 +51,19 @@ def test_an_output_matrix_replaces_that_of_the_kernel(name, similarity, B):
     expected = oracles.coefficient_step(oracles.separable_blocks(K, B), np.eye(2), problem.Y, problem.S, *problem.weights)
     np.testing.assert_allclose(solver.coefficients(solution), expected, rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(solution.energy, expected.T @ K @ expected, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("held", [True, False])
+@pytest.mark.parametrize("name", SOLVERS)
+def test_the_energy_from_which_penalties_follow_is_exact(name, held):
+    """Automatic penalties must not depend on the solver: also where conjugate gradients have no preconditioner."""
+    problem = PROBLEMS["classes"](n=12, m=2)
+    K = gaussian_gram(problem.X)
+    gram = operators.Kronecker(K if held or name != "cg" else aslinearoperator(K), output_matrix(2))
+    blocks = oracles.separable_blocks(K, np.eye(2))
+    C = oracles.coefficient_step(blocks, np.eye(2), problem.Y, problem.S, *problem.weights)
+    found = SOLVERS[name](gram, problem.coupling, problem.Y).identity_energy(2)
+    np.testing.assert_allclose(found, C.T @ K @ C, rtol=1e-10, atol=1e-10)
 
 
 def test_the_step_is_a_minimum():

@@ -381,6 +381,19 @@ def test_an_interrupted_save_leaves_the_earlier_file(tmp_path, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_a_file_that_grows_while_it_is_read(tmp_path, monkeypatch):
+    path, read = tmp_path / "model", np.fromfile
+    outmetric.save(LearnedKernelMetric(), path)
+
+    def grown(*args):
+        path.write_bytes(path.read_bytes() + b"x")
+        return read(*args)
+
+    monkeypatch.setattr(np, "fromfile", grown)
+    with pytest.raises(ModelFileError, match="it changes while it is read"):
+        outmetric.load(path)
+
+
 def test_files_of_format_1_stay_loadable():
     """Also one that was made with scikit-learn 1.6."""
     model = outmetric.load(REFERENCE / "format-1.outmetric")

@@ -118,6 +118,12 @@ def test_strings_without_substrings_are_like_nothing_and_do_no_harm():
     np.testing.assert_array_equal(coordinates[2], coordinates[6])
 
 
+@pytest.mark.parametrize("kernel", [Spectrum(2), WeightedDegree(2)])
+def test_no_strings_have_no_values(kernel):
+    assert kernel([], ["banana", "cabana"]).shape == (0, 2)
+    assert kernel.evaluator(["banana", "cabana"])([]).shape == (0, 2)
+
+
 def test_a_bandwidth_far_too_small_is_harmless():
     assert Spectrum(2, bandwidth=1e-10)(random_strings(30, 20)).max() <= 1
 

@@ -60,6 +60,10 @@ def nested_places(step):
     step._transformer_to_input_indices = {name: [places] for name, places in step._transformer_to_input_indices.items()}
 
 
+def other_names(step):
+    step.feature_names_in_ = np.array([f"other {name}" for name in step.feature_names_in_], dtype=object)
+
+
 def in_places(change):
     """Change the places of the columns that the first part of a ColumnTransformer gets."""
 
@@ -146,6 +150,11 @@ UNUSABLE = {
     "a word for a step": ("regression", lambda model: model.steps.insert(0, ("first", "drop")), "a step that is a str"),
     "names of nothing": ("table", on(0, in_state("feature_names_in_", np.arange(5))), "names of features that are none"),
     "names of others": ("table", on(0, turned_names), "a ColumnTransformer has other columns than it names"),
+    "parts for others": (
+        "table",
+        lambda model: other_names(model[0].transformers_[0][1]),
+        "gives a OneHotEncoder other columns than this knows",
+    ),
     "features of no number": ("columns", on(1, without("n_features_in_")), "does not know its features"),
     "dates of no number": ("dates", lambda model: forget_width(model.best_estimator_[0]), "does not know its features"),
     "columns that pass and are not known": (
@@ -210,6 +219,15 @@ def test_a_model_that_could_not_be_used_is_refused(case, tmp_path):
         outmetric.load(tmp_path / "model", functions=FUNCTIONS)
 
 
+def test_a_column_is_of_text_or_of_numbers(tmp_path):
+    rows = np.array([["a", 1.0], ["b", 2.0]], dtype=object)
+    model = make_column_transformer((OneHotEncoder(), [0]), (StandardScaler(), [1])).fit(rows)
+    model._transformer_to_input_indices["standardscaler"] = [0]
+    outmetric.save(model, tmp_path / "model")
+    with pytest.raises(ModelFileError, match="takes a column for text as well as for numbers"):
+        outmetric.load(tmp_path / "model")
+
+
 def changed_columns(**changes):
     return lambda model: object.__setattr__(model, "columns", replace(model.columns, **changes))
 
@@ -257,6 +275,7 @@ def test_tags_are_told_of_a_model_that_cannot_be_fitted():
     "model",
     [
         make_pipeline(StandardScaler(), FunctionTransformer()),
+        make_pipeline(StandardScaler(), make_pipeline(StandardScaler(), FunctionTransformer())),
         make_pipeline(FunctionTransformer(), OneHotEncoder()).fit([["a"], ["b"]]),
         make_pipeline(SimpleImputer(strategy="constant", fill_value="none"), OneHotEncoder()).fit(LETTERS),
         make_pipeline(MissingIndicator(missing_values=1.0, error_on_new=True)).fit(NUMBERS),

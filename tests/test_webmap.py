@@ -15,8 +15,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, QuantileTransformer, StandardScaler
 from web_pages import ATTACKS, Elements, cells, class_opinions, content, explained, prepared_model, scripts, unpacked
 
-from outmetric import LearnedKernelMetric
+from outmetric import FixedKernelMetric, LearnedKernelMetric
 from outmetric.columns import table_encoder
+from outmetric.kernels import Callable, Separable
 from outmetric.maps import interactive_map, web_placer
 
 
@@ -340,6 +341,8 @@ def test_why_a_model_cannot_be_in_a_page(points, monkeypatch):
     additive = make_pipeline(LearnedKernelMetric(kernel="additive")).fit(table, classes)
     assert "its kernel is 'additive', and known are rbf, exponential, laplacian, linear" in reason(additive)
     assert "something else than rows of numbers" in reason(LearnedKernelMetric(kernel=rbf).fit(points, classes), points)
+    partly = Separable("rbf") + Callable(lambda one, other: float(one @ other) * np.eye(2), 2)
+    assert "something else than rows of numbers" in reason(FixedKernelMetric(kernel=partly).fit(points, classes), points)
     assert "PCA, a step of the model, is not known here" in reason(fitted(PCA()))
     assert "a step after the metric changes its coordinates" in reason(
         make_pipeline(LearnedKernelMetric(), PCA()).fit(table, classes)

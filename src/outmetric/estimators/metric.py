@@ -197,7 +197,7 @@ class OutputMetric(Metric):
 
     @property
     def _summands(self) -> list[ScalarKernel]:
-        return [part for scalar in self.kernel.scalars for part, _ in scalar.summands]
+        return [part for scalar in self.kernel.scalars for part, _ in scalar.summands] if self.kernel.has_terms else []
 
     def contributions(self, X: Any, Z: Any) -> Array:
         """What each feature contributes to the squared distance between row i of X and row i of Z, shape (n, d).
@@ -234,7 +234,7 @@ class OutputMetric(Metric):
     def cost(self) -> float:
         if self.kernel.takes == "row numbers":
             return float(self.coefficients.size * self.coefficients.shape[1])
-        costs = [scalar.cost(self.points) for scalar in self.kernel.scalars] or [math.inf]
+        costs = [scalar.cost(self.points) for scalar in self.kernel.scalars] if self.kernel.has_terms else [math.inf]
         return sum(costs) + self.coefficients.size
 
     def can_be_tried(self, size: int) -> bool:

@@ -237,7 +237,7 @@ def _check_input_metric(input_metric: Any, kernel: MatrixKernel) -> None:
     kinds = get_args(InputMetricKind)
     if input_metric not in kinds:
         raise ValueError(f"input_metric={input_metric!r} is not known; use None or one of {list(kinds)}.")
-    if not kernel.scalars:
+    if not kernel.has_terms:
         raise ValueError("an input metric needs scalar kernels with gradients, which this matrix kernel is not made of.")
     for scalar in kernel.scalars:
         if scalar.takes == "table":

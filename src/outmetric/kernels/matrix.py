@@ -69,6 +69,11 @@ class MatrixKernel(ABC):
         """Whether features of its scalar kernels, of landmarks say, are features of it."""
         return False
 
+    @property
+    def has_terms(self) -> bool:
+        """Whether it is made of scalar kernels alone, so that its maps are sums of them."""
+        return bool(self.scalars)
+
     def terms(self, coefficients: Array) -> Iterator[tuple[ScalarKernel, Array]]:
         """Scalar kernels k and weights W such that f(x) = sum_j K(x, x_j) c_j is the sum over them of k(x)' W."""
         raise ValueError(
@@ -83,7 +88,7 @@ class MatrixKernel(ABC):
     @property
     def can_be_lazy(self) -> bool:
         """Whether its Gram operator can be evaluated in row blocks instead of held."""
-        return bool(self.scalars)
+        return self.has_terms
 
     @abstractmethod
     def resolve(self, X: Any, rng: np.random.Generator, y: Any = None) -> MatrixKernel:
@@ -286,8 +291,8 @@ class Sum(MatrixKernel):
         return sum(kernel.held_arrays(n_outputs) for kernel in self.kernels)
 
     @property
-    def can_be_lazy(self) -> bool:
-        return all(kernel.can_be_lazy for kernel in self.kernels)
+    def has_terms(self) -> bool:
+        return all(kernel.has_terms for kernel in self.kernels)
 
     def terms(self, coefficients: Array) -> Iterator[tuple[ScalarKernel, Array]]:
         for part, weight in zip(self.kernels, self.weights or (), strict=True):

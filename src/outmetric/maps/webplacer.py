@@ -229,7 +229,7 @@ def _expansion(metric: Any) -> dict[str, Any]:
         points, offset = metric.metric_factor, np.zeros(len(metric.metric_factor))
         terms = [_packed_term("linear", np.eye(len(points)))]
     elif isinstance(metric, OutputMetric):
-        if metric.kernel.takes not in ("arrays", "sparse") or not metric.kernel.scalars or hasattr(metric.points, "toarray"):
+        if metric.kernel.takes not in ("arrays", "sparse") or not metric.kernel.has_terms or hasattr(metric.points, "toarray"):
             raise _NotPlaceableError("its kernel compares something else than rows of numbers")
         points, offset = np.asarray(metric.points), metric.offset @ metric.metric_factor.T
         terms = [_term(scalar, weights, points.shape[1]) for scalar, weights in metric.terms]
