@@ -380,7 +380,6 @@ def test_an_interrupted_save_leaves_the_earlier_file(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["model"]
 
 
-@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 def test_a_file_that_grows_while_it_is_read(tmp_path, monkeypatch):
     path, read = tmp_path / "model", np.fromfile
     outmetric.save(LearnedKernelMetric(), path)
@@ -394,6 +393,7 @@ def test_a_file_that_grows_while_it_is_read(tmp_path, monkeypatch):
         outmetric.load(path)
 
 
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 def test_files_of_format_1_stay_loadable():
     """Also one that was made with scikit-learn 1.6."""
     model = outmetric.load(REFERENCE / "format-1.outmetric")

@@ -10,8 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 from scipy.stats import rankdata
-from sklearn.model_selection import KFold, RepeatedStratifiedKFold, train_test_split
-from sklearn.utils import _safe_indexing
+from sklearn.model_selection import train_test_split
 from sklearn.utils.parallel import Parallel, delayed
 
 from outmetric.choosing.candidates import shared_groups
@@ -191,9 +190,6 @@ def chosen_row(refit: Callable[[dict[str, Any]], Any], results: dict[str, Any]) 
 # Samples up to which one BLAS thread is fastest.
 SMALL = 1500
 
-# Below this many samples the folds are drawn twice: choices by few validation points are noisy.
-FEW_SAMPLES = 250
-
 
 @dataclass(eq=False)
 class Scoring:
@@ -332,26 +328,6 @@ def neighbour_counts(given: Any, largest: int) -> Array:
     if counts[0] > largest:
         raise ValueError(f"n_neighbors={given!r} exceeds the {largest} points of the smallest training fold that vote; use fewer.")
     return np.asarray(counts[counts <= largest])
-
-
-def stratified_folds(labels: Array, rng: np.random.RandomState) -> list[tuple[Array, Array]]:
-    """Five stratified folds (fewer for small classes), drawn twice if samples are few."""
-    smallest = int(np.bincount(labels).min())
-    indices = np.zeros(len(labels))
-    if smallest < 2:
-        return list(KFold(min(5, len(labels)), shuffle=True, random_state=rng).split(indices))
-    repeats = 2 if len(labels) < FEW_SAMPLES else 1
-    splitter = RepeatedStratifiedKFold(n_splits=min(5, smallest), n_repeats=repeats, random_state=rng)
-    return list(splitter.split(indices, labels))
-
-
-def fewer_rows(
-    X: Any, labels: Array, folds: list[tuple[Array, Array]], size: int, seed: int
-) -> tuple[Any, Array, list[tuple[Array, Array]]]:
-    """Some of the rows, and folds of these; drawn without touching the numbers from which everything else is drawn."""
-    rng = np.random.RandomState(seed)
-    rows = some_rows(labels, size, rng)
-    return _safe_indexing(X, rows), labels[rows], stratified_folds(labels[rows], rng)
 
 
 def some_rows(labels: Array, most: int, rng: np.random.RandomState) -> Array:
