@@ -234,7 +234,7 @@ def test_many_samples_are_searched_on_a_part(monkeypatch, wine):
 @pytest.mark.parametrize(("gain", "expected"), [(0.9, 16), (-10.0, 32)])
 def test_as_many_landmarks_as_the_data_reward(monkeypatch, wine, gain, expected):
     X, y, X_new, y_new = wine
-    for name, value in {"EXACT_MEMBERS": 60, "LANDMARKS": 16, "MOST": 79, "SHARE": 2, "VALIDATION": 20, "GAIN": gain}.items():
+    for name, value in {"EXACT_SAMPLES": 60, "LANDMARKS": 16, "MOST": 79, "SHARE": 2, "VALIDATION": 20, "GAIN": gain}.items():
         monkeypatch.setattr(landmarks, name, value)
     model = MetricClassifier(**QUICK).fit(X, y)
     assert {member.pipeline[-1].n_landmarks_ for member in model.committee_} == {expected}

@@ -30,8 +30,8 @@ REAL = X[:, 0] + np.sin(X[:, 1]) + 0.5 * X[:, 2]
 @pytest.fixture
 def in_chunks(monkeypatch):
     """Few rows stay in their chunks, and are mapped with landmarks, as many would be."""
-    monkeypatch.setattr(base, "EXACT_MEMBERS", 0)
-    monkeypatch.setattr(landmarks, "EXACT_MEMBERS", 0)
+    monkeypatch.setattr(base, "EXACT_SAMPLES", 0)
+    monkeypatch.setattr(landmarks, "EXACT_SAMPLES", 0)
     monkeypatch.setattr(landmarks, "LANDMARKS", 60)
     monkeypatch.setattr(landmarks, "MOST", 60)
     monkeypatch.setattr(landmarks, "VALIDATION", 100)

@@ -35,7 +35,7 @@ def scarce(monkeypatch):
     monkeypatch.setattr(base, "SEARCHED_ROWS", 80)
     monkeypatch.setattr(base, "SEARCHED_LANDMARKS", 30)
     monkeypatch.setattr(base, "NOVELTY_ROWS", 50)
-    monkeypatch.setattr(landmarks, "EXACT_MEMBERS", 60)
+    monkeypatch.setattr(landmarks, "EXACT_SAMPLES", 60)
     monkeypatch.setattr(landmarks, "LANDMARKS", 10)
     monkeypatch.setattr(landmarks, "SHARE", 2)
     monkeypatch.setattr(landmarks, "VALIDATION", 40)

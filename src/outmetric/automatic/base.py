@@ -41,7 +41,7 @@ from outmetric.foundation import (
     n_points,
     side_by_side,
 )
-from outmetric.rows import EXACT_MEMBERS, DaskRows, in_memory, is_dask, transform_lazily
+from outmetric.rows import EXACT_SAMPLES, DaskRows, in_memory, is_dask, transform_lazily
 
 # Of a Dask collection with more rows than would be fitted exactly, so many are fetched at most, to learn how tables are encoded and
 # scaled, to grow forests, and to vote.
@@ -140,7 +140,7 @@ class AutomaticMetric(ClassNamePrefixFeaturesOutMixin, BestMapMixin, Transformer
         check_unlabelled(self.unlabeled, 0.0)
         if is_dask(X):
             X, y, sample_weight = DaskRows(X), in_memory(y), in_memory(sample_weight)
-            few = len(X) <= EXACT_MEMBERS and fits_in_memory(8.0 * 3 * len(X) * X.shape[1])
+            few = len(X) <= EXACT_SAMPLES and fits_in_memory(8.0 * 3 * len(X) * X.shape[1])
             X = X[:] if few else X
         X = X if isinstance(X, DaskRows) else self.check_table(X, reset=True)
         n = n_points(X)

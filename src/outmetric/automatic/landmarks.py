@@ -6,7 +6,7 @@ import numpy as np
 
 from outmetric.automatic.members import Chosen, MemberFits
 from outmetric.foundation import Budget, fits_in_memory
-from outmetric.rows import EXACT_MEMBERS, LANDMARKS
+from outmetric.rows import EXACT_SAMPLES, LANDMARKS
 
 # Numbers of landmarks, each twice the one before; a step, which takes several times as long, is taken if the loss falls by at least
 # this share of it.
@@ -22,7 +22,7 @@ VALIDATION = 2000
 def rewarding_landmarks(fits: MemberFits, best: Chosen, budget: Budget) -> int | None:
     """By validation with the best map; None for exact fits, of rows that are few and whose kernel matrices fit in memory."""
     n = len(fits.numbers)
-    if n <= EXACT_MEMBERS and fits_in_memory(8.0 * HELD * n * n):
+    if n <= EXACT_SAMPLES and fits_in_memory(8.0 * HELD * n * n):
         return None
     order = np.random.default_rng(fits.seed).permutation(n)
     test, train = order[:VALIDATION], order[VALIDATION:]

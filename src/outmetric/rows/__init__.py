@@ -15,7 +15,6 @@ from outmetric.rows.folds import ClassSums, class_summary, fold_sums, sums_bytes
 from outmetric.rows.landmarks import (
     CANDIDATES,
     CHOICES,
-    EXACT_MEMBERS,
     EXACT_SAMPLES,
     EXACT_SEARCHED,
     LANDMARKS,
@@ -31,7 +30,6 @@ from outmetric.rows.streams import BlockStream
 __all__ = [
     "CANDIDATES",
     "CHOICES",
-    "EXACT_MEMBERS",
     "EXACT_SAMPLES",
     "EXACT_SEARCHED",
     "LANDMARKS",

@@ -15,9 +15,9 @@ from outmetric.kernels import Features, Landmarks, MatrixKernel, ScalarKernel
 CANDIDATES = 5
 # How many are chosen by default.
 LANDMARKS = 1000
-# When? Samples up to which a fit is exact unless landmarks are asked for: a single fit; each of several that vote together; and
-# each of the many of a search that compares settings by fits.
-EXACT_SAMPLES, EXACT_MEMBERS, EXACT_SEARCHED = 10_000, 8000, 2000
+# When? Samples up to which a fit is exact unless landmarks are asked for: a fit that is kept; and each of the many of a search that
+# compares settings by fits.
+EXACT_SAMPLES, EXACT_SEARCHED = 10_000, 2000
 CHOICES = ("uniform", "kmeans++", "leverage")
 
 
