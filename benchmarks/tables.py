@@ -3,9 +3,10 @@
 36 tables (``python benchmarks/tables.py FOLDER``: CSV files and their MANIFEST.json) or, by ``--openml NAME ...``, others from
 OpenML; at most 1000 rows for training (``--rows 10000`` for those that have them), 70 % of small ones, at most 3000 for testing,
 random splits. Rivals have their defaults; SVM and k-NN are tuned on the training part by 5-fold cross-validation, xRFM on a fifth
-of it; of more than 2000 rows SVM and xRFM, which would take hours, are tuned on so many and then fitted on all. All use two jobs. One line for each trial goes to results/tables.jsonl, and trials already there are not repeated, so the
-script can be stopped at any time. LightGBM, CatBoost and xRFM take part where they are installed. ``--table`` only writes tables
-and pictures of what is there.
+of it; of more than 2000 rows SVM and xRFM, which would take hours, are tuned on so many and then fitted on all. All use two jobs.
+One line for each trial goes to results/tables.jsonl, and trials already there are not repeated, so the script can be stopped at
+any time. LightGBM, CatBoost and xRFM take part where they are installed. ``--table`` only writes tables and pictures of what is
+there.
 """
 
 import argparse
