@@ -56,11 +56,17 @@ def driver():
     driver.quit()
 
 
+@pytest.fixture(scope="session")
+def page_path(tmp_path_factory):
+    """One place for all pages: the browser keeps what it compiled of plotly for scripts of the same text and the same address."""
+    return tmp_path_factory.mktemp("pages") / "map.html"
+
+
 @pytest.fixture
-def visit(driver, tmp_path):
+def visit(driver, page_path, tmp_path):
     driver.set_window_size(1200, 800)
     driver.get("about:blank")
     driver.get_log("browser")
-    visit = Visit(driver, tmp_path)
+    visit = Visit(driver, page_path, tmp_path)
     yield visit
     assert visit.errors == []

@@ -67,14 +67,13 @@ def cells(column):
 class Visit:
     """A page in the browser, with what a reader sees and does."""
 
-    def __init__(self, driver, folder):
-        self.driver, self.folder = driver, folder
+    def __init__(self, driver, path, folder):
+        self.driver, self.path, self.folder = driver, path, folder
         self.find, self.find_all = driver.find_element, driver.find_elements
 
     def open(self, html):
-        path = self.folder / "map.html"
-        path.write_text(html, encoding="utf-8", errors="xmlcharrefreplace", newline="\n")
-        self.driver.get(path.as_uri())
+        self.path.write_text(html, encoding="utf-8", errors="xmlcharrefreplace", newline="\n")
+        self.driver.get(self.path.as_uri())
 
     def show(self, *args, **settings):
         self.open(interactive_map(*args, **settings).html)
