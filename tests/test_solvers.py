@@ -12,7 +12,7 @@ from outmetric.problem import objective
 from outmetric.solvers.choice import SOLVERS, choose_solver
 from outmetric.solvers.conjugate_gradients import ConjugateGradient
 from outmetric.solvers.direct import CholeskySolver as Dense
-from outmetric.solvers.direct import Tridiagonal
+from outmetric.solvers.direct import Eigensystem, Tridiagonal
 from outmetric.solvers.direct import TridiagonalSolver as Spectral
 from outmetric.solvers.solution import IllConditionedError
 
@@ -116,6 +116,24 @@ def test_tridiagonal_form():
     solved = system.solve_rotated(x, np.array([1.0, 2.0]), np.array([0.5, 0.0]))
     np.testing.assert_allclose(solved[:, 0], np.linalg.solve(np.eye(9) + 0.5 * T, x[:, 0]))
     np.testing.assert_allclose(solved[:, 1], x[:, 1] / 2)
+
+
+@pytest.mark.parametrize("n", [1, 2, 9])
+def test_eigenvectors_that_are_never_made(n):
+    rng = np.random.default_rng(n)
+    root = rng.normal(size=(n, n))
+    W, x = root @ root.T, rng.normal(size=(n, 2))
+    system = Eigensystem.of(W.copy())
+    values = np.linalg.eigvalsh(W)
+    np.testing.assert_allclose(system.spectrum, values)
+    V = system.rotate(np.eye(n), back=True)
+    np.testing.assert_allclose(V @ np.diag(values) @ V.T, W, atol=1e-12)
+    np.testing.assert_allclose(V.T @ V, np.eye(n), atol=1e-12)
+    np.testing.assert_allclose(system.rotate(x), V.T @ x, atol=1e-12)
+    some = system.among(values >= np.median(values))
+    kept = V[:, values >= np.median(values)]
+    np.testing.assert_allclose(some.rotate(x), kept.T @ x, atol=1e-12)
+    np.testing.assert_allclose(some.rotate(some.rotate(x), back=True), kept @ kept.T @ x, atol=1e-12)
 
 
 def test_lost_definiteness_is_an_error_not_a_number():

@@ -164,13 +164,16 @@ class LandmarkFold:
 
     def space(self, landmarks: LandmarkMap, summary: ClassSummary) -> _FeatureSpace:
         """From what is known of the training rows."""
-        train, new = (landmarks.features.features(self.points[rows]) for rows in (self.voters, self.asked))
-        return _FeatureSpace(landmarks, summary, train, new)
+        (part,) = landmarks.features.parts
+        return _FeatureSpace(landmarks, summary, part.values(self.points[self.voters]), part.values(self.points[self.asked]))
 
 
 @dataclass(frozen=True, eq=False)
 class _FeatureSpace:
-    """A fold in the space of its landmarks' features; ``graph`` is Phi'Delta Phi of a neighbour graph, if there is one."""
+    """A fold in the space of its landmarks' features.
+
+    ``train`` and ``new`` are kernel values at the landmarks; ``graph`` is Phi'Delta Phi of a neighbour graph, if there is one.
+    """
 
     landmarks: LandmarkMap
     summary: ClassSummary
@@ -180,7 +183,8 @@ class _FeatureSpace:
 
     def decompose(self, own: Settings, ratio: float) -> Decomposition:
         summary = self.summary if self.graph is None else replace(self.summary, graph=own.graph_weight * self.graph)
-        return FeatureDecomposition(summary, self.train, self.new, ratio)
+        (part,) = self.landmarks.features.parts
+        return FeatureDecomposition(summary, part.whitening, self.train, self.new, ratio)
 
     def jacobians(self, parameters: Array) -> Jacobians:
         """Of the coordinates phi(x)'parameters."""
@@ -252,8 +256,8 @@ def graph_maps(
     def space_of(landmarks: LandmarkMap) -> _FeatureSpace:
         summary = class_summary(landmarks.features, points[rows], labels, len(classes), weights)
         laplacian = similarity_laplacian(landmarks.features, points, graph.matrix)
-        train, asked = (landmarks.features.features(part) for part in (points[rows], new))
-        return _FeatureSpace(landmarks, summary, train, asked, laplacian)
+        (part,) = landmarks.features.parts
+        return _FeatureSpace(landmarks, summary, part.values(points[rows]), part.values(new), laplacian)
 
     def targets(own: Settings) -> Array:
         prototypes = own.class_targets(classes, len(y)).prototypes

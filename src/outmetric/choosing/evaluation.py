@@ -301,11 +301,11 @@ def _evaluate_landmarks(task: Task, X: Any, y: Array, vote: ClassVote, request: 
 
     classes = vote.classes
     gathered = None
+    statistics = ReducedStatistics(everything, classes)
     if len(task.folds) > 1 and not any(member.rounds for member in task.group.members):
-        gathered = Gathered(metric, found, ReducedStatistics(everything, classes))
+        gathered = Gathered(metric, found, statistics)
 
-    def score_fold(item: tuple[int, tuple[Array, Array], tuple[Array, Array], ClassSums]) -> FoldScores:
-        fold, (train, _), (voters, asked), sums = item
+    def score_fold(fold: int, train: Array, voters: Array, asked: Array, sums: ClassSums) -> FoldScores:
 
         def maps() -> Batches:
             rows = LandmarkFold(points, vote.labels, classes, train, voters, asked, weights)
@@ -313,7 +313,13 @@ def _evaluate_landmarks(task: Task, X: Any, y: Array, vote: ClassVote, request: 
 
         return _score(task, fold, maps, vote, voters, asked, X, request, gathered)
 
-    return list(in_threads(score_fold, zip(task.folds, splits, asked_rows, of_folds, strict=True)))
+    jobs: list[Callable[[], Any]] = [
+        partial(score_fold, fold, train, *asked, sums)
+        for fold, (train, _), asked, sums in zip(task.folds, splits, asked_rows, of_folds, strict=True)
+    ]
+    if gathered is not None:
+        jobs.append(lambda: statistics.summary)  # for the fit of the best, beside the last fold
+    return list(in_threads(lambda job: job(), jobs))[: len(task.folds)]
 
 
 def _require_memory_of(X: Any, estimator: Any) -> None:

@@ -19,7 +19,7 @@ from outmetric.choosing.scores import Marks, ScoreFunction, score_function
 from outmetric.foundation import Array, check_integer
 
 # Distances held at once when neighbours are sought: few enough for the cache, where the nearest are found twice as fast.
-DISTANCES = 2**18
+DISTANCES = 2**17
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,19 +195,25 @@ def _sorted_neighbours(train: Array, new: Array, most: int) -> Iterator[tuple[sl
     The last bits of a distance give way to the number of the training point, so that numbers alone are sorted, which is several
     times as fast; of points whose distances differ by less than that, the first is taken for the nearer one.
     """
-    numbers = np.arange(train.shape[1], dtype=np.int64)
+    n, asked = train.shape[1], new.shape[1]
+    numbers = np.arange(n, dtype=np.int64)
     last_bits = np.int64((1 << int(numbers[-1]).bit_length()) - 1)
-    most = min(most, len(numbers))
-    for part in gen_batches(len(train), max(1, DISTANCES // (train.shape[1] * new.shape[1]))):
+    most = min(most, n)
+    maps, rows = max(1, DISTANCES // (n * asked)), min(asked, max(1, DISTANCES // n))
+    memory = np.empty(min(maps, len(train)) * rows * n)  # for all blocks: new memory would take longer than the distances
+    for part in gen_batches(len(train), maps):
         # Around the mean, since a map may be nearly constant.
-        points, queries = (np.asarray(maps[part], dtype=np.float64) for maps in (train, new))
+        points, queries = (np.asarray(own[part], dtype=np.float64) for own in (train, new))
         centre = points.mean(axis=1, keepdims=True)
         points, queries = points - centre, queries - centre
         # |q - p|^2 = (q, 1, |q|^2)'(-2 p, |p|^2, 1), in one product.
         points = np.concatenate([-2 * points, _squares(points), np.ones_like(points[..., :1])], axis=2).transpose(0, 2, 1)
         queries = np.concatenate([queries, np.ones_like(queries[..., :1]), _squares(queries)], axis=2)
-        for some in gen_batches(new.shape[1], max(1, DISTANCES // train.shape[1])):
-            distances = np.maximum(queries[:, some] @ points, 0.0)
+        for some in gen_batches(asked, rows):
+            block = queries[:, some]
+            distances = memory[: block.shape[0] * block.shape[1] * n].reshape(*block.shape[:2], n)
+            np.matmul(block, points, out=distances)
+            np.maximum(distances, 0.0, out=distances)
             nearest = distances.view(np.int64)  # of numbers >= 0 in the same order
             nearest &= ~last_bits
             nearest |= numbers

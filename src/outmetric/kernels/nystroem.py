@@ -115,9 +115,13 @@ class Landmarks:
         turned = sgemm(-1.0, self._single[1], (values @ self._single[0]).T, 1.0, values.T, overwrite_c=1)
         return np.asarray(turned.T)
 
+    def values(self, X: Any) -> Array:
+        """k_z(x) for each row, shape (n, p), in double precision."""
+        return np.asarray(self._values(X), dtype=np.float64)
+
     def features(self, X: Any) -> Array:
         """phi(x) for each row, shape (n, r), in double precision."""
-        return np.asarray(np.asarray(self._values(X), dtype=np.float64) @ self.whitening)
+        return np.asarray(self.values(X) @ self.whitening)
 
     def whiten(self, product: Array) -> Array:
         """What is left to do to the rows of an array that has one for each column of a block."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -143,10 +144,15 @@ class ReducedStatistics:
         assert np.allclose(self.sums.class_weights, weights)
         return self
 
+    @cached_property
+    def summary(self) -> ClassSummary:
+        """Of all classes, after whitening."""
+        found: ClassSummary = self.sums.summary
+        return found
+
     def with_prototypes(self, prototypes: Array) -> Summary:
         """With a target for each class."""
-        summary: ClassSummary = self.sums.summary
-        return summary.with_prototypes(prototypes)
+        return self.summary.with_prototypes(prototypes)
 
 
 def target_summary(features: Features, points: Any, targets: Array, weights: Array | None = None) -> Summary:

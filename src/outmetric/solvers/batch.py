@@ -19,6 +19,7 @@ import numpy as np
 from outmetric.foundation import Array, check_psd, psd_tolerance
 from outmetric.problem import ClassSummary, Model, Similarity
 from outmetric.solvers.acceleration import Anderson
+from outmetric.solvers.direct import Eigensystem
 from outmetric.solvers.solution import BLIND
 
 # The largest share that round-off may have: of 1 in 1 + lambda w a, and of D'W D.
@@ -167,31 +168,33 @@ class FeatureDecomposition(Decomposition):
     Parameters
     ----------
     summary : ClassSummary
-    train, new : arrays of shape (n, r) and (n_new, r)
-        Features of the points whose maps are wanted.
+    whitening : array of shape (p, r)
+        Q of the features phi(x) = Q'k_z(x).
+    train, new : arrays of shape (n, p) and (n_new, p)
+        k_z(x), the kernel values at the landmarks, of the points whose maps are wanted.
     weight_ratio : float
         gamma / lambda.
     """
 
-    def __init__(self, summary: ClassSummary, train: Array, new: Array, weight_ratio: float) -> None:
+    def __init__(self, summary: ClassSummary, whitening: Array, train: Array, new: Array, weight_ratio: float) -> None:
         self.summary = summary
         coupled = summary.gram + 2 * weight_ratio * summary.laplacian
-        spectrum, basis = np.linalg.eigh(coupled if summary.graph is None else coupled + summary.graph)
-        kept = spectrum > len(spectrum) * np.finfo(np.float64).eps * spectrum[-1]
-        self.round_off = round_off(spectrum)
-        self.spectrum, self.basis = spectrum[kept], basis[:, kept]
-        self.train, self.new = train, new
+        whole = Eigensystem.of(coupled if summary.graph is None else coupled + summary.graph)
+        self.round_off = round_off(whole.spectrum)
+        self.system = whole.among(whole.spectrum > len(coupled) * np.finfo(np.float64).eps * whole.spectrum[-1])
+        self.spectrum = self.system.spectrum
+        self.whitening, self.train, self.new = whitening, train, new
 
     def _coordinates(self, gain: Array) -> tuple[Array, Array]:
-        parameters = self._parameters(gain)
-        return _apart(self.train @ parameters, gain), _apart(self.new @ parameters, gain)
+        coefficients = self.whitening @ self._parameters(gain)  # fewer columns than features would have
+        return _apart(self.train @ coefficients, gain), _apart(self.new @ coefficients, gain)
 
     def _coefficients(self, gain: Array) -> Array:
         return _apart(self._parameters(gain), gain)
 
     def _parameters(self, gain: Array) -> Array:
         """Theta of all candidates side by side: F = Phi Theta, Theta = Gamma A and Gamma = V diag(w)^(1/2) V'D."""
-        return np.asarray(self.basis @ (np.sqrt(self.spectrum) * _rows(gain)).T)
+        return self.system.rotate((np.sqrt(self.spectrum) * _rows(gain)).T, back=True)
 
     def visibility(self, targets: Array) -> float:
         return self.summary.with_prototypes(targets).visibility
@@ -200,7 +203,7 @@ class FeatureDecomposition(Decomposition):
         return (self.summary.counts[:, None] * targets).T @ targets
 
     def whiten(self, targets: Array) -> tuple[Array, Array]:
-        whitened = (self.basis / np.sqrt(self.spectrum)).T @ (self.summary.sums.T @ targets)
+        whitened = self.system.rotate(self.summary.sums.T @ targets) / np.sqrt(self.spectrum)[:, None]
         return whitened, self.squares(targets) - whitened.T @ whitened
 
 

@@ -59,11 +59,6 @@ class NystroemSolver(Solver):
             penalty=penalty,
         )
 
-    @property
-    def decompositions(self) -> list[tuple[Array, Array]] | None:
-        """Eigenvalues and eigenvectors of Phi'P Phi, if they were computed."""
-        return None
-
     @abstractmethod
     def parameters(self, solution: Solution, output_matrix: Array | None) -> Array:
         """Theta of shape (r, m)."""
@@ -80,10 +75,6 @@ class SpectralNystroem(NystroemSolver):
         spectrum, self.basis = np.linalg.eigh(self.coupled)
         self.spectrum = spectrum.clip(min=0)  # a sum of squares: this cuts round-off only
         self.rotated_targets = regression_weight * (self.basis.T @ summary.cross)
-
-    @property
-    def decompositions(self) -> list[tuple[Array, Array]]:
-        return [(self.spectrum, self.basis)]
 
     def solve(self, metric_factor: Array, output_matrix: Array | None = None, start: Solution | None = None) -> Solution:
         output_matrix = self.output_matrix if output_matrix is None else output_matrix
