@@ -226,7 +226,7 @@ def test_a_metric_loads_no_tables_pictures_files_or_baselines():
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "set()"
 
 
-PUBLIC_ROOMS = ["baselines", "columns", "datasets", "export", "kernels", "maps", "plots", "storage", "tables", "tuples", "verification"]
+PUBLIC = ["baselines", "columns", "datasets", "export", "kernels", "maps", "plots", "storage", "tables", "tuples", "verification"]
 
 
 @pytest.fixture(scope="module")
@@ -237,7 +237,7 @@ def attributes_of_a_fresh_library():
     """
     code = f"""
 import sys
-for room in {PUBLIC_ROOMS}:
+for room in {PUBLIC}:
     for name in [name for name in sys.modules if name.split(".")[0] == "outmetric"]:
         del sys.modules[name]
     import outmetric
@@ -248,7 +248,7 @@ for room in {PUBLIC_ROOMS}:
     return dict(line.split() for line in lines)
 
 
-@pytest.mark.parametrize("name", PUBLIC_ROOMS)
+@pytest.mark.parametrize("name", PUBLIC)
 def test_public_rooms_are_attributes(name, attributes_of_a_fresh_library):
     assert attributes_of_a_fresh_library[name] == f"outmetric.{name}"
     assert name in dir(outmetric)
