@@ -36,6 +36,11 @@ QUICK = {"time_budget": 0.1, "random_state": 0}
 BOTH = [pandas.DataFrame, polars.DataFrame]
 
 
+def told_at(caught):
+    """Where warnings point, but for those of time budgets, which a busy machine exceeds."""
+    return [warning.filename for warning in caught if "time_budget" not in str(warning.message)]
+
+
 @pytest.mark.parametrize("model", [MetricClassifier(**QUICK), MetricRegressor(**QUICK)])
 @pytest.mark.parametrize("kind", [np.asarray, list, pandas.Series])
 def test_the_lengths_of_both_are_told(model, kind):
@@ -175,7 +180,7 @@ def test_a_column_that_numbers_the_rows_is_told(kind, case, model):
     frame = table(kind, id=numbers)
     with pytest.warns(UserWarning, match=told) as caught:
         model.fit(frame, np.arange(40) % 2)
-    assert [warning.filename for warning in caught] == [__file__]
+    assert told_at(caught) == [__file__]
     model.predict(frame)
 
 
@@ -200,8 +205,7 @@ def test_few_rows_may_be_consecutive():
 def test_a_column_without_any_value_is_told(values):
     with pytest.warns(UserWarning, match="column 'empty' has no value in any row, so it says nothing") as caught:
         MetricClassifier(**QUICK).fit(table(pandas.DataFrame, empty=values), np.arange(40) % 2)
-    assert len(caught) == 1
-    assert caught[0].filename == __file__
+    assert told_at(caught) == [__file__]
 
 
 def test_warnings_of_a_script_point_at_its_line(tmp_path):
