@@ -211,7 +211,7 @@ def wide(rng: Any, document: Any, arrays: Any) -> None:
 def equal_hashes(rng: Any, document: Any, arrays: Any) -> None:
     """Very many keys, categories or names that have the same hash."""
     container, key, _ = pick(rng, [place for entry in document["objects"] for place in walk(entry)])
-    alike = copy.deepcopy(EQUAL_HASHES)
+    alike = list(EQUAL_HASHES)
     container[key] = pick(rng, [alike, {"dict": [[one, 0] for one in alike]}, {"objects": [alike, [len(alike)]]}])
 
 

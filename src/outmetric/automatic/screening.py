@@ -346,10 +346,11 @@ class Screening:
     def _by_neighbours(self, tried: Tried) -> Iterator[Tried]:
         """The same map, and one that fits its training rows less, read by neighbours."""
         setting = tried.setting
-        for weight in (setting.regression_weight, setting.regression_weight / WEAKER):
-            parts = list(self._fold_outputs(replace(setting, regression_weight=weight), tried.transforms))
-            most = min(len(train) for train, *_ in parts)
-            for reading in self.goal.read_neighbours(parts, NEIGHBOURS[most >= NEIGHBOURS]):
+        weights = (setting.regression_weight, setting.regression_weight / WEAKER)
+        counts = NEIGHBOURS[min(len(train) for train, _ in self.folds) >= NEIGHBOURS]
+        of_folds = self._fold_outputs(setting, weights, tried.transforms)
+        for weight, parts in zip(weights, zip(*of_folds, strict=True), strict=True):
+            for reading in self.goal.read_neighbours(parts, counts):
                 yield Tried(setting.with_weight(weight), reading, tried.transforms)
 
     @cached_property
@@ -385,24 +386,19 @@ class Screening:
             yield from self._read(replace(setting, graph_weight=graph_weight), found, start.transforms)
 
     def _fold_outputs(
-        self, setting: MapSetting, transforms: tuple[Array, ...] | None
-    ) -> Iterator[tuple[Array, Array, Array, Array]]:
-        """(train, outputs, test, outputs) of each fold."""
-        shared = None
-        if transforms is None:
-            prepared = Prepared.of(self.fine, setting.scaling or "", setting.kernel)
-            shared = prepared.features(prepared.kernel(setting.bandwidth))
+        self, setting: MapSetting, weights: Sequence[float], transforms: tuple[Array, ...] | None
+    ) -> Iterator[list[tuple[Array, Array, Array, Array]]]:
+        """Of each fold (train, outputs, test, outputs) for each regression weight."""
         for fold, (train, test) in enumerate(self.folds):
-            features = shared
-            if features is None:
-                assert transforms is not None
-                own = Prepared.of(self.fine, setting.scaling or "", setting.kernel, transforms[fold])
-                features = own.features(own.kernel(setting.bandwidth))
+            if fold == 0 or transforms is not None:
+                transform = None if transforms is None else transforms[fold]
+                prepared = Prepared.of(self.fine, setting.scaling or "", setting.kernel, transform)
+                features = prepared.features(prepared.kernel(setting.bandwidth))
             goal = self.goal.of(train)
-            values = features.values
-            sums = training_sums(values[train], goal.targets, goal.weights)
-            coefficients = solve(*sums, features.gram, setting.regression_weight)
-            yield train, values[train] @ coefficients, test, values[test] @ coefficients
+            known, new = features.values[train], features.values[test]
+            sums = training_sums(known, goal.targets, goal.weights)
+            found = [solve(*sums, features.gram, weight) for weight in weights]
+            yield [(train, known @ coefficients, test, new @ coefficients) for coefficients in found]
 
 
 @dataclass(frozen=True, eq=False)
