@@ -108,7 +108,7 @@ def test_the_classifier_sees_the_same_dates_in_all_kinds(kind):
 
 
 def test_the_calendar_over_centuries():
-    days = np.arange(np.datetime64("1582-10-15"), np.datetime64("2401-01-01"), 13)
+    days = np.arange(np.datetime64("1582-10-15"), np.datetime64("2401-01-01"), np.timedelta64(13, "D"))
     found = DateParts().fit_transform(days[:, None])
     months = [[day.day - 1, day.weekday()] for day in days.tolist()]
     turns = 2 * np.pi * np.array(months) / [31, 7]
@@ -127,7 +127,7 @@ PARTS = {
     "weeks": (np.datetime64("2024-01-01") + 7 * np.arange(30), ["year", "month"]),
     "years": (np.arange("2000", "2020", dtype="M8[Y]"), ["week"]),
     "one day": (np.full(5, np.datetime64("2024-01-01")), []),
-    "nothing": (np.full(5, np.datetime64("NaT")), []),
+    "nothing": (np.full(5, np.datetime64("NaT", "D")), []),
 }
 
 

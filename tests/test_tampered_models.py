@@ -20,13 +20,12 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from stored_models import MODELS
-from tampering import Sound, forge, parts, raw, tamper
+from tampering import Sound, forge, known_classes, parts, raw, tamper
 from test_storage import fitted_case
 
 import outmetric
 from outmetric import LearnedKernelMetric, kernels
 from outmetric.estimators.metric import OutputMetric
-from outmetric.foundation import STORABLE
 from outmetric.storage import ModelFileError
 from outmetric.storage import files as storage
 
@@ -400,7 +399,7 @@ def test_no_file_does_harm(name, attentive, tmp_path):
 
 
 def test_all_storable_classes_are_tampered_with(tmp_path):
-    ours = {name for name, kind in STORABLE.items() if kind.__module__.split(".")[0] in ("outmetric", "sklearn")}
+    ours = {name for name, kind in known_classes().items() if kind.__module__.split(".")[0] in ("outmetric", "sklearn")}
     texts = [Sound.of(name, tmp_path).text for name in MODELS]
     entries = [entry for text in texts for entry in json.loads(text)["objects"]]
     assert {entry["class"] for entry in entries} == ours - {"status"}  # which is no object
