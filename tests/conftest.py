@@ -7,6 +7,7 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 
 import shutil
+import signal
 import sys
 
 import pytest
@@ -22,6 +23,11 @@ FEW = {"SCALINGS": ("standard",), "KERNELS": ("rbf",), "FORESTS": (), "POWERS": 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 if os.environ.get("CI"):
     settings.load_profile("repeatable")
+
+
+# A shell ignores Ctrl-C for what it starts in the background, and so would the processes that tests start and interrupt.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="module")
