@@ -17,7 +17,7 @@ from measure import FOLDER, publish
 from tables import OURS, load, split, trial
 
 from outmetric import MetricClassifier, MetricRegressor
-from outmetric.automatic import base, screening
+from outmetric.automatic import base, screening, selection
 
 RUNS = FOLDER / "results" / "ablation.jsonl"
 ROWS = 500
@@ -28,7 +28,7 @@ def best_alone(self, goal, predictions, rng):
 
 
 def all_alike(self, goal, predictions, rng):
-    few = min(len(predictions), screening.KEPT * 2)
+    few = min(len(predictions), selection.KEPT * 2)
     return np.where(np.arange(len(predictions)) < few, 1 / few, 0)
 
 
@@ -49,7 +49,7 @@ VARIANTS = {
     "standard scaling only": [(screening, "SCALINGS", ("standard",))],
     "no selection: the best alone": by(best_alone),
     "no selection: six alike": by(all_alike),
-    "no racing": [(screening, "RACING", np.inf)],
+    "no racing": [(selection, "RACING", np.inf)],
     "search on all rows": [(base, "SEARCHED_LANDMARKS", 10**6)],
 }
 

@@ -17,7 +17,7 @@ from web_pages import Visit
 
 from outmetric.automatic import screening
 
-FEW = {"SCALINGS": ("standard",), "KERNELS": ("rbf",), "FORESTS": (), "POWERS": (), "TRACKS": 0, "READ_BY_NEIGHBOURS": 1}
+FEW = {"SCALINGS": ("standard",), "KERNELS": ("rbf",), "FORESTS": (), "WEIGHED": 0, "TRACKS": 0, "READ_BY_NEIGHBOURS": 1}
 
 # A run that decides tries the same examples each time, as newer versions of Hypothesis do by themselves.
 settings.register_profile("repeatable", derandomize=True, deadline=None)

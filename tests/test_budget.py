@@ -61,7 +61,7 @@ def data():
 @pytest.fixture
 def fewer_preparations(monkeypatch):
     """So that tests end before their readers do."""
-    for name, value in {"KERNELS": ("exponential", "rbf"), "FORESTS": (), "POWERS": (0.5,), "ROUNDS": 1, "TRACKS": 2}.items():
+    for name, value in {"KERNELS": ("exponential", "rbf"), "FORESTS": (), "ROUNDS": 1, "TRACKS": 2}.items():
         monkeypatch.setattr(screening, name, value)
 
 

@@ -9,6 +9,7 @@ import pytest
 from conftest import FEW
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine, make_classification
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
@@ -17,7 +18,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from outmetric import LearnedKernelMetric, MetricClassifier, MetricSearchCV
 from outmetric.automatic import base, landmarks, screening
+from outmetric.automatic.members import to_learn_anew
 from outmetric.columns.weights import FeatureWeights
+from outmetric.kernels import Forest, Scalar, Transformed
 
 QUICK = {"random_state": 0}  # with one preparation only, see `one_preparation`
 EVERYTHING = {name: getattr(screening, name) for name in FEW}
@@ -67,6 +70,34 @@ def test_feature_weights_are_shares_of_explained_variance():
     constant = np.column_stack([X, np.ones(len(X))])
     assert FeatureWeights(0.5).fit(constant, y).weights_[-1] == 0
     np.testing.assert_array_equal(FeatureWeights(0.5).fit(np.ones((4, 2)), [0, 1, 0, 1]).weights_, 1)
+
+
+@pytest.mark.parametrize("real", [False, True])
+def test_feature_weights_may_be_importances_of_a_forest(real):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 6))
+    y = X[:, 2] * X[:, 4] if real else (X[:, 2] * X[:, 4] > 0).astype(int)  # alone neither tells anything
+    weights = FeatureWeights(0.5, Forest(n_estimators=30), random_state=3).fit(X, y)
+    seed = np.random.default_rng(np.random.RandomState(3).randint(2**31)).integers(2**31)
+    forest = (RandomForestRegressor if real else RandomForestClassifier)(30, random_state=int(seed)).fit(X, y)
+    importances = forest.feature_importances_
+    np.testing.assert_allclose(weights.weights_, np.sqrt(importances / importances.max()))
+    assert set(np.argsort(weights.weights_)[-2:]) == {2, 4}
+    for wrong in (Forest(forest), "forest"):
+        with pytest.raises(ValueError, match="Forest that learns"):
+            FeatureWeights(forest=wrong).fit(X, y)
+
+
+def test_a_map_with_feature_weights_and_an_input_metric_is_learned_anew():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 5))
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    metric = LearnedKernelMetric(kernel=Transformed(Scalar("rbf", 1.0), np.ones(5))).fit(X, y)
+    described = {"kernel": "rbf", "bandwidth": "1*median", "power": 1.0, "input_metric": "diagonal", "n_rounds": 2}
+    found = to_learn_anew(Pipeline([("metric", metric)]), described, real=False).fit(X, y)
+    assert set(np.argsort(found["weigh"].weights_)[-2:]) == {0, 1}
+    assert found[-1].n_rounds == 2
+    assert found[-1].kernel == "rbf"
 
 
 def test_feature_weights_are_learned_inside_each_fold():

@@ -348,7 +348,7 @@ SCREENED = {
     "REGRESSION_WEIGHTS": (10.0,),
     "FORESTS": ("random",),
     "FOLD_TREES": 10,
-    "POWERS": (0.5,),
+    "WEIGHED": 1,
     "ROUNDS": 1,
     "TRACKS": 2,
     "READ_BY_NEIGHBOURS": 2,

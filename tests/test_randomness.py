@@ -62,7 +62,7 @@ def test_the_global_generator_has_no_say(name, scarce):
 @pytest.mark.parametrize("kind", [MetricClassifier, MetricRegressor])
 def test_all_that_an_automatic_model_draws_follows_its_seed(kind, scarce, monkeypatch):
     """Rows, folds, landmarks, quantiles, forests, and resampled rows that the committee is selected by."""
-    for name, value in {"KERNELS": ("rbf",), "FOLD_TREES": 5, "POWERS": (0.5,), "ROUNDS": 1, "TRACKS": 1, "FEW_SAMPLES": 0}.items():
+    for name, value in {"KERNELS": ("rbf",), "FOLD_TREES": 5, "WEIGHED": 1, "ROUNDS": 1, "TRACKS": 1, "FEW_SAMPLES": 0}.items():
         monkeypatch.setattr(screening, name, value)
     monkeypatch.setattr(members, "TREES", 5)
     counts = []

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 from sklearn.datasets import load_iris, load_wine, make_friedman1
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import log_loss
@@ -15,7 +16,8 @@ from outmetric.automatic import screening as module
 from outmetric.automatic.goals import ClassGoal, RealGoal, best_temperature, softmax
 from outmetric.automatic.inputs import Distances, Inputs
 from outmetric.automatic.ridge import Features, out_of_fold
-from outmetric.automatic.screening import Screening, can_win
+from outmetric.automatic.screening import Screening
+from outmetric.automatic.selection import can_win
 from outmetric.automatic.settings import MapSetting, Prepared
 from outmetric.foundation import Budget
 
@@ -25,7 +27,7 @@ FOLDS = list(KFold(3, shuffle=True, random_state=0).split(X))
 
 
 def made(goal, *, rows=X, n_landmarks=500, folds=FOLDS, **settings):
-    return Screening(Inputs.make(rows, n_landmarks, np.random.default_rng(0), 0), goal, folds, 0, **settings)
+    return Screening(Inputs.make(rows, n_landmarks, np.random.default_rng(0), 0), folds, 0, goal=goal, **settings)
 
 
 @pytest.fixture(scope="module")
@@ -213,21 +215,6 @@ def nested_naively(setting, transform_of_fold):
     return outputs
 
 
-def explained(rows, labels):
-    means = np.stack([rows[labels == label].mean(axis=0) for label in range(3)])
-    sizes = np.bincount(labels)
-    return sizes @ (means - rows.mean(axis=0)) ** 2 / len(rows) / rows.var(axis=0)
-
-
-def test_feature_weights_are_learned_in_each_fold(classes):
-    searched = made(classes)
-    start = next(searched._plain("standard", "exponential"))
-    for tried in searched._weighed(start, 1.0):
-        shares = [explained(X[train], y[train]) for train, _ in FOLDS]
-        outputs = nested_naively(tried.setting, lambda fold, train, shares=shares: shares[fold] / shares[fold].max())
-        np.testing.assert_allclose(tried.reading.predictions, classes.read_map(outputs).predictions, atol=1e-5)
-
-
 def numerical_gradients(points, coefficients, bandwidth, rows):
     step = 1e-6
     found = np.empty((len(rows), coefficients.shape[1], rows.shape[1]))
@@ -261,6 +248,42 @@ def test_input_metrics_are_learned_in_each_fold(classes, monkeypatch):
         np.testing.assert_allclose(tried.reading.predictions, expected, atol=1e-3)
 
 
+def test_feature_weights_are_learned_in_each_fold(classes):
+    searched = made(classes)
+    list(searched._forest("random"))
+    *_, start = searched._plain("standard", "exponential")
+
+    def transform(fold, train):
+        rng = np.random.default_rng([0, 0, fold])
+        forest = RandomForestClassifier(module.FOLD_TREES, random_state=int(rng.integers(2**31))).fit(X[train], y[train])
+        return forest.feature_importances_ / forest.feature_importances_.max()
+
+    found = list(searched._weighed(start))
+    for tried in found[:: len(found) // 3]:
+        assert tried.setting.power == 1
+        expected = classes.read_map(nested_naively(tried.setting, transform)).predictions
+        np.testing.assert_allclose(tried.reading.predictions, expected, atol=1e-6)
+
+
+def test_input_metrics_are_learned_from_feature_weights_where_these_help():
+    """Of these features two matter, and only together: what a kernel of all of them learns first is noise."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(400, 30))
+    goal = RealGoal.make((rows[:, 0] * rows[:, 1])[:, None])
+    searched = made(goal, rows=rows, folds=list(KFold(3).split(rows)))
+    searched.run()
+    by_kernels = [(setting, reading.loss) for setting, reading in searched.losses if setting.scaling is not None]
+    plain, weighed, rounds = (
+        min(loss for setting, loss in by_kernels if (setting.power, setting.n_rounds > 0) == kind)
+        for kind in [(0, False), (1, False), (1, True)]
+    )
+    assert rounds < weighed < 0.9 * plain
+    tried = next(one for one in searched.ranked if one.setting.power and one.setting.n_rounds)
+    for transform in (*tried.transforms, searched.transform(tried.setting)):
+        size = np.abs(transform) if transform.ndim == 1 else np.sqrt(np.sum(transform**2, axis=1))
+        assert set(np.argsort(size)[-2:]) == {0, 1}
+
+
 @pytest.mark.parametrize("targets", ["classes", "real"])
 def test_nothing_is_found_where_there_is_nothing(targets):
     rng = np.random.default_rng(0)
@@ -277,7 +300,9 @@ def test_nothing_is_found_where_there_is_nothing(targets):
 def test_the_transform_of_all_rows_is_that_of_the_model(classes):
     searched = made(classes)
     searched.run()
-    tried = next(one for one in searched.ranked if one.setting.n_rounds == 1 and one.setting.kernel != "additive")
+    tried = next(
+        one for one in searched.ranked if one.setting.n_rounds == 1 and one.setting.kernel != "additive" and not one.setting.power
+    )
     parent = tried.setting.parent
     scaled = searched.inputs.scaled(parent.scaling)
     kernel = Prepared.of(searched.inputs, parent.scaling, parent.kernel).kernel(parent.bandwidth)
@@ -317,7 +342,7 @@ def test_without_time_there_is_one_result(classes):
     found = made(classes, budget=Budget(1e-9))
     found.run()
     assert len({setting.family for setting, _ in found.losses}) == 1
-    assert found.left_out == ["9 of 10 kernels", "3 of 3 learned input metrics"]
+    assert found.left_out == ["9 of 10 kernels", "1 of 1 learned input metrics"]
 
 
 def test_points_that_coincide_are_told(classes):
@@ -331,7 +356,7 @@ def test_landmarks_come_close():
     folds = list(KFold(5, shuffle=True, random_state=0).split(rows))
     few, all_of_them = (made(goal, rows=rows, folds=folds, n_landmarks=count) for count in (50, 500))
     for one in (few, all_of_them):
-        one._stage([("", one._plain, ("standard", "rbf"))], "kernels")
+        one.stage([("", one._plain, ("standard", "rbf"))], "kernels")
     assert few.ranked[0].loss == pytest.approx(all_of_them.ranked[0].loss, rel=0.3)
     linear = LogisticRegression(max_iter=500)
     assert few.ranked[0].loss < 3 * log_loss(labels, linear.fit(rows, labels).predict_proba(rows)) + 0.1

@@ -177,13 +177,13 @@ class AutomaticMetric(ClassNamePrefixFeaturesOutMixin, BestMapMixin, Transformer
         search = budget.keeping(0.0 if self.time_budget is None else (1 - SEARCH_SHARE) * self.time_budget)
         screening = Screening(
             Inputs.make(numbers[rows], SEARCHED_LANDMARKS, np.random.default_rng(seed), seed),
-            own,
             own.folds(rng),
             seed,
-            self.n_jobs,
-            search,
-            self._tell,
             unlabelled,
+            goal=own,
+            n_jobs=self.n_jobs,
+            budget=search,
+            tell=self._tell,
         )
         self._search = Search(screening, encoder, numbers, goal, seed, X, unlabelled, chunks)
         try:

@@ -16,7 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from outmetric.automatic.goals import ClassGoal, Goal, softmax
 from outmetric.automatic.inputs import RowsInChunks, scaler_of
-from outmetric.automatic.screening import FOLD_TREES, GRAPH_NEIGHBOURS, TREES, Screening, Tried
+from outmetric.automatic.screening import FOLD_TREES, GRAPH_NEIGHBOURS, TREES, WEIGHING, Screening
+from outmetric.automatic.selection import Tried
 from outmetric.automatic.settings import MapSetting, Prepared, forest_of
 from outmetric.choosing import Novelty, counted_votes, neighbours_to_onnx, smoothed_votes
 from outmetric.columns import FeatureWeights
@@ -209,8 +210,9 @@ def to_learn_anew(pipeline: Any, description: Mapping[str, Any], *, real: bool) 
     elif isinstance(metric.kernel, Transformed):
         metric.set_params(kernel=kernel, bandwidth=description["bandwidth"])
         if "power" in description:
-            before.append(("weigh", FeatureWeights(description["power"])))
-        else:
+            forest = forest_of(WEIGHING, FOLD_TREES, real=real)
+            before.append(("weigh", FeatureWeights(description["power"], forest, random_state=0)))
+        if "input_metric" in description:
             metric.set_params(input_metric=description["input_metric"], n_rounds=description["n_rounds"])
     return Pipeline([*before, (name, metric)])
 

@@ -8,23 +8,23 @@ each training part.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed  # not those of scikit-learn, which change the filters of warnings that threads share
 
-from outmetric.automatic.goals import Goal, Reading, RealGoal
+from outmetric.automatic.goals import RealGoal
 from outmetric.automatic.inputs import SCALINGS, Inputs
 from outmetric.automatic.ridge import Features, Folds, OutOfFold, out_of_fold, solve, training_sums
+from outmetric.automatic.selection import Race, Task, Tried
 from outmetric.automatic.settings import MapSetting, Prepared, forest_of, transformed
-from outmetric.columns import FeatureWeights
+from outmetric.columns import weights_of
 from outmetric.estimators import transform_of
-from outmetric.foundation import Array, Budget, Tell, now, side_by_side
+from outmetric.foundation import Array
 from outmetric.kernels import KERNELS as KINDS
-from outmetric.kernels import ScalarKernel, Trees
+from outmetric.kernels import Forest, ScalarKernel, Trees
 from outmetric.rows import Jacobians, NeighbourGraph, pull_back
 
 KERNELS = ("exponential", "laplacian", "rbf", "additive")
@@ -33,12 +33,15 @@ ADDITIVE_FEATURES = 30
 BANDWIDTHS = (0.5, 1.0, 3.0)
 REGRESSION_WEIGHTS = (1.0, 10.0, 100.0)
 FORESTS = ("random", "extra")
+# The one whose importances are feature weights.
+WEIGHING = "random"
 # Trees in each fold, and in the end.
 FOLD_TREES, TREES = 40, 200
-POWERS = (0.5, 1.0)
+# Of the importances that are feature weights.
+POWER = 1.0
 ROUNDS = 3
 # How many ways to prepare the data get an input metric, and how many get feature weights.
-TRACKS, WEIGHED = 6, 2
+TRACKS, WEIGHED = 6, 4
 # Rows at which the learned metric is pulled back.
 GRADIENT_ROWS = 256
 # Maps that are read by neighbours as well, and by how many of these.
@@ -52,73 +55,28 @@ FEW_SAMPLES = 250
 BY_GRAPH, GRAPH_WEIGHTS, GRAPH_NEIGHBOURS, GRAPH_ROWS, GRAPH_LANDMARKS = 3, (0.1, 1.0), 7, 2000, 300
 # Kernels that are compared again with more landmarks, the best ones, and with how many.
 REFINED, FINE_LANDMARKS = 6, 600
-# How many of each family are kept.
-KEPT = 3
-# A candidate is dropped if it is worse by more than so many standard errors of the difference.
-RACING = 2.0
-
-
-@dataclass(frozen=True, eq=False)
-class Tried:
-    """A map that was scored, and how it was read.
-
-    ``transforms`` are those of the inputs in each fold; ``fine``: with more landmarks.
-    """
-
-    setting: MapSetting
-    reading: Reading
-    transforms: tuple[Array, ...] | None = None
-    fine: bool = False
-
-    @property
-    def loss(self) -> float:
-        return self.reading.loss
-
-
-# Its name for people, what does it, and with what.
-Task = tuple[str, Callable[..., Iterable[Tried]], tuple[Any, ...]]
-
-
-def can_win(losses: Array, best: Array) -> bool:
-    """Whether a candidate with these losses of single rows may be as good as the best; never False for one that is equal."""
-    difference = losses - best
-    return bool(difference.mean() <= RACING * difference.std() / np.sqrt(len(difference)))
 
 
 @dataclass(eq=False)
-class Screening:
+class Screening(Race):
     """Scores maps, best first in `ranked`.
 
     Parameters
     ----------
     inputs : Inputs
-    goal : Goal
     folds : (train, test) row numbers
     seed : int
         For forests.
-    n_jobs : int, optional
-        Through joblib; the result does not depend on it.
-    budget : Budget
-        What there is no time for is left out, once something was scored.
-    tell : function (done, total, text)
     unlabelled : array of shape (n', d), optional
         Rows without labels or targets, encoded.
     """
 
     inputs: Inputs
-    goal: Goal
     folds: Folds
     seed: int
-    n_jobs: int | None = None
-    budget: Budget = field(default_factory=Budget)
-    tell: Tell = lambda done, total, text: None
     unlabelled: Array | None = None
-    best: dict[tuple[Any, ...], list[Tried]] = field(default_factory=dict)
-    losses: list[tuple[MapSetting, Reading]] = field(default_factory=list)
     forests: dict[str, list[Trees]] = field(default_factory=dict)
-    failures: list[str] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)
-    longest: float = 0.0
+    importances: list[Array] = field(default_factory=list)
 
     def run(self) -> None:
         """All stages, as far as there is time."""
@@ -128,94 +86,66 @@ class Screening:
         forests: list[Task] = [(f"{kind} forest", self._forest, (kind,)) for kind in FORESTS]
         # Forests grow one at a time, mostly in Python, beside what is mostly in BLAS; but where time is short kernels come first.
         beside = [] if self.budget.limited else forests[1:]
-        self._stage(plain + forests if self.budget.limited else forests[:1] + plain, "kernels")
+        self.stage(plain + forests if self.budget.limited else forests[:1] + plain, "kernels")
         if not self.best:
             raise ValueError(self.failures[0] if self.failures else "no kernel could be scored")
-        # With an input metric a kernel may gain much, so that it races with its like only, not with forests; and with few landmarks
-        # the additive kernel leads those of distances, which need more.
-        leading = []
-        for additive in (True, False):
-            alike = [
-                one for one in self.ranked if one.setting.scaling is not None and (one.setting.kernel == "additive") == additive
-            ]
-            leading += [tried for tried in alike if self._may_win(tried, alike[0])]
-        leading.sort(key=lambda tried: tried.loss)
-        metrics = [(tried, kind) for tried in leading for kind in _metrics_of(tried.setting.kernel)]
+        leading = self._leading()
+        weighed: list[Task] = [
+            (f"feature weights, {tried.setting.kernel}, {tried.setting.scaling}", self._weighed, (tried,))
+            for tried in leading[: WEIGHED if self.importances else 0]
+        ]
+        self.stage(beside + weighed, "feature weights")
+        metrics = [(tried, kind) for tried in self._starts(leading) for kind in _metrics_of(tried.setting.kernel)]
         metrics = [(tried, kind) for tried, kind in metrics if kind == "diagonal" or not self._few]
-        learned: list[Task] = []
-        for tried, kind in metrics[:TRACKS]:
-            learned.append((f"input metric, {tried.setting.kernel}, {tried.setting.scaling}", self._track, (tried, kind)))
-        for tried, power in itertools.product(leading[:WEIGHED], POWERS):
-            learned.append((f"feature weights, {tried.setting.kernel}, {tried.setting.scaling}", self._weighed, (tried, power)))
-        self._stage(beside + learned, "learned input metrics")
+        learned: list[Task] = [
+            (f"input metric, {tried.setting.kernel}, {tried.setting.scaling}", self._track, (tried, kind))
+            for tried, kind in metrics[:TRACKS]
+        ]
+        self.stage(learned, "learned input metrics")
         if len(self.fine.landmarks) > len(self.inputs.landmarks):
             leaders = {tried.setting.family[:2]: tried for tried in reversed(self.ranked)}  # of each scaling and kernel
             most = sorted(leaders.values(), key=lambda tried: tried.loss)[:REFINED]
             again: list[Task] = [(f"again, {tried.setting.kernel}", self._again, (tried,)) for tried in most]
-            self._stage(again, "kernels with more landmarks")
+            self.stage(again, "kernels with more landmarks")
         mapped = [tried for tried in self.ranked if tried.setting.scaling is not None and not self._few]
         named: list[Task] = [
             (f"neighbours, {tried.setting.kernel}", self._by_neighbours, (tried,)) for tried in mapped[:READ_BY_NEIGHBOURS]
         ]
-        self._stage(named, "votes of neighbours")
+        self.stage(named, "votes of neighbours")
         if self.unlabelled is not None:
             mapped = [tried for tried in self.ranked if tried.setting.scaling is not None and tried.reading.n_neighbors is None]
             graphs: list[Task] = [
                 (f"rows without labels, {tried.setting.kernel}", self._by_graph, (tried,)) for tried in mapped[:BY_GRAPH]
             ]
-            self._stage(graphs, "maps with rows without labels")
+            self.stage(graphs, "maps with rows without labels")
 
-    @property
-    def ranked(self) -> list[Tried]:
-        """The best of each family, best first."""
-        return sorted((tried[0] for tried in self.best.values()), key=lambda tried: tried.loss)
+    def _leading(self) -> list[Tried]:
+        """Kernels that may still win, best first.
 
-    @property
-    def kept(self) -> list[Tried]:
-        """All whose predictions are known, best first."""
-        return sorted((one for tried in self.best.values() for one in tried), key=lambda tried: tried.loss)
+        With an input metric a kernel may gain much, so that it races with its like only, not with forests; and with few landmarks
+        the additive kernel leads those of distances, which need more.
+        """
+        leading = []
+        for additive in (True, False):
+            alike = [
+                one for one in self.ranked if one.setting.scaling is not None and (one.setting.kernel == "additive") == additive
+            ]
+            leading += [tried for tried in alike if self.may_win(tried, alike[0])]
+        return sorted(leading, key=lambda tried: tried.loss)
+
+    def _starts(self, plain: Sequence[Tried]) -> list[Tried]:
+        """What input metrics are learned from: of each scaling and kernel, with feature weights if these help beyond doubt."""
+        known = {tried.setting.family[:2]: tried for tried in plain}
+        starts: dict[Any, Tried] = {}
+        for tried in self._leading():
+            own = known.get(tried.setting.family[:2], tried)
+            starts.setdefault(tried.setting.family[:2], own if self.may_win(own, tried) else tried)
+        return list(starts.values())
 
     @property
     def _few(self) -> bool:
         """Whether rows are few."""
         return self.goal.n_rows < FEW_SAMPLES
-
-    def _may_win(self, tried: Tried, best: Tried) -> bool:
-        return can_win(*(self.goal.row_losses(one.reading.predictions) for one in (tried, best)))
-
-    def cannot_be_told_apart(self, tried: Sequence[Tried], group: Array) -> bool:
-        """Whether neither the best of a group nor the best of the others is better than the other beyond doubt."""
-        inside, outside = (next(one for one, member in zip(tried, which, strict=True) if member) for which in (group, ~group))
-        return self._may_win(inside, outside) and self._may_win(outside, inside)
-
-    def _stage(self, tasks: Sequence[Task], what: str) -> None:
-        """Run tasks in parallel, enter what they find, and note what there was no time for."""
-        skipped = 0
-
-        def calls() -> Iterator[Any]:  # joblib takes the next when a task is done
-            nonlocal skipped
-            for done, (name, task, given) in enumerate(tasks):
-                if self.best and not self.budget.allows(self.longest):
-                    skipped += 1
-                    continue
-                self.tell(done, len(tasks), name)
-                yield delayed(_timed)(task, given)
-
-        settings = {"n_jobs": self.n_jobs, "prefer": "threads", "pre_dispatch": "n_jobs"}
-        with side_by_side():
-            for found, failure, seconds in Parallel(return_as="generator", **settings)(calls()):
-                self.longest = max(self.longest, seconds)
-                self.failures += [failure] if failure else []
-                for tried in found:
-                    self._enter(tried)
-        if skipped:
-            self.left_out.append(f"{skipped} of {len(tasks)} {what}")
-
-    def _enter(self, tried: Tried) -> None:
-        self.losses.append((tried.setting, replace(tried.reading, predictions=np.empty((0, 0)))))
-        key = (*tried.setting.family, tried.reading.n_neighbors is not None)
-        known = [one for one in self.best.get(key, ()) if one.fine >= tried.fine]  # what was told by fewer landmarks is outdated
-        self.best[key] = sorted([*known, tried], key=lambda one: one.loss)[:KEPT]
 
     def _read(self, setting: MapSetting, outputs: Array, transforms: tuple[Array, ...] | None = None) -> Iterator[Tried]:
         """The maps of all regression weights, read by themselves."""
@@ -234,11 +164,15 @@ class Screening:
 
     def _forest(self, kind: str) -> Iterator[Tried]:
         numbers, landmarks = self.inputs.numbers, self.inputs.landmarks
-        declared = forest_of(kind, FOLD_TREES, real=isinstance(self.goal, RealGoal))
-        forest = []
+        declared = self._declared(kind)
+        forest, importances = [], []
         for fold, (train, _) in enumerate(self.folds):
             rng = np.random.default_rng([self.seed, FORESTS.index(kind), fold])
-            forest.append(declared.grow(numbers[train], rng, self.goal.learned[train], self.goal.weights_of(train), asked=numbers))
+            learned = declared.learned(numbers[train], rng, self.goal.learned[train], self.goal.weights_of(train))
+            forest.append(declared.copied(learned, numbers))
+            importances.append(learned.feature_importances_)
+        if kind == WEIGHING:
+            self.importances = importances
         name = f"{kind} forest"
         self.forests[name] = forest
         found = self._out_of_fold([Features.of(trees.columns(numbers)(landmarks), landmarks) for trees in forest])
@@ -265,17 +199,19 @@ class Screening:
         for one in self._read(setting, self._out_of_fold(features).outputs, tried.transforms):
             yield replace(one, fine=True)
 
-    def _weighed(self, start: Tried, power: float) -> Iterator[Tried]:
-        rows = self.inputs.scaled(start.setting.scaling or "")
-        transforms = tuple(FeatureWeights(power).fit(rows[train], self.goal.learned[train]).weights_ for train, _ in self.folds)
-        setting = replace(start.setting, power=power)
-        for tried, _ in self._nested(setting, transforms):
+    def _declared(self, kind: str) -> Forest:
+        return forest_of(kind, FOLD_TREES, real=isinstance(self.goal, RealGoal))
+
+    def _weighed(self, start: Tried) -> Iterator[Tried]:
+        """With the importances of the folds' forests as feature weights, which find what matters together only."""
+        transforms = tuple(weights_of(own, POWER) for own in self.importances)
+        for tried, _ in self._nested(replace(start.setting, power=POWER), transforms):
             yield tried
 
     def _track(self, start: Tried, kind: str) -> Iterator[Tried]:
         """Round after round, from the best bandwidth and weight of the one before, while the last may still win."""
         current = start
-        maps = self._maps_of(start.setting)
+        maps = self._maps_of(start)
         for number in range(1, ROUNDS + 1):
             transforms = tuple(
                 self._pulled_back(start.setting.scaling or "", one, train, kind)
@@ -289,7 +225,7 @@ class Screening:
             round_of = list(self._nested(setting, transforms, bandwidths))
             yield from (tried for tried, _ in round_of)
             best, maps = min(round_of, key=lambda pair: pair[0].loss)
-            if not self._may_win(best, current):
+            if not self.may_win(best, current):
                 return
             current = best
 
@@ -312,12 +248,16 @@ class Screening:
                     ],
                 )
 
-    def _maps_of(self, setting: MapSetting) -> list[_FoldMap]:
-        """The maps of the folds without input metric."""
-        prepared = Prepared.of(self.inputs, setting.scaling or "", setting.kernel)
-        kernel = prepared.kernel(setting.bandwidth)
-        found = self._out_of_fold([prepared.features(kernel)], [setting.regression_weight])
-        return [_FoldMap(kernel, coefficients[0]) for coefficients in found.coefficients]
+    def _maps_of(self, tried: Tried) -> list[_FoldMap]:
+        """The maps of the folds."""
+        setting, transforms = tried.setting, tried.transforms or (None,)
+        prepared = [Prepared.of(self.inputs, setting.scaling or "", setting.kernel, one) for one in transforms]
+        kernels = [one.kernel(setting.bandwidth) for one in prepared]
+        features = [one.features(kernel) for one, kernel in zip(prepared, kernels, strict=True)]
+        found = self._out_of_fold(features, [setting.regression_weight])
+        own = [transformed(kernel, transform) for kernel, transform in zip(kernels, transforms, strict=True)]
+        # Without transforms the folds share a kernel.
+        return [_FoldMap(kernel, one[0]) for kernel, one in zip(itertools.cycle(own), found.coefficients, strict=False)]
 
     def _pulled_back(self, scaling: str, one: _FoldMap, train: Array, kind: str) -> Array | None:
         """The transform of the inputs that a map's metric gives; None if it has degenerated."""
@@ -329,11 +269,8 @@ class Screening:
 
     def transform(self, setting: MapSetting) -> Array | None:
         """That of the inputs, learned from all rows."""
-        if setting.power:
-            rows = self.inputs.scaled(setting.scaling or "")
-            return np.asarray(FeatureWeights(setting.power).fit(rows, self.goal.learned).weights_)
         if setting.parent is None:
-            return None
+            return weights_of(self._all_importances, setting.power) if setting.power else None
         before = self.transform(setting.parent)
         prepared = Prepared.of(self.inputs, setting.scaling or "", setting.kernel, before)
         kernel = prepared.kernel(setting.parent.bandwidth)
@@ -342,6 +279,14 @@ class Screening:
         one = _FoldMap(transformed(kernel, before), solve(*sums, features.gram, setting.parent.regression_weight))
         found = self._pulled_back(setting.scaling or "", one, np.arange(len(prepared.rows)), setting.input_metric or "")
         return before if found is None else found
+
+    @cached_property
+    def _all_importances(self) -> Array:
+        """Those of a forest of all rows."""
+        forest = self._declared(WEIGHING)
+        rng = np.random.default_rng([self.seed, len(self.folds)])
+        learned = forest.learned(self.inputs.numbers, rng, self.goal.learned, self.goal.weights)
+        return np.asarray(learned.feature_importances_)
 
     def _by_neighbours(self, tried: Tried) -> Iterator[Tried]:
         """The same map, and one that fits its training rows less, read by neighbours."""
@@ -412,15 +357,3 @@ class _FoldMap:
 def _metrics_of(kernel: str) -> tuple[str, ...]:
     """The input metrics that a kernel's gradients give, the most flexible first."""
     return tuple(reversed(KINDS[kernel].make("median", {}).input_metrics))
-
-
-def _timed(task: Callable[..., Iterable[Tried]], given: tuple[Any, ...]) -> tuple[list[Tried], str | None, float]:
-    """What a task found, why it failed, and the seconds it took."""
-    began = now()
-    found: list[Tried] = []
-    failure = None
-    try:
-        found.extend(task(*given))
-    except (ValueError, np.linalg.LinAlgError) as error:  # this does not suit the data; something else may
-        failure = str(error)
-    return found, failure, now() - began

@@ -1,19 +1,28 @@
-"""Which candidates predict together: greedy selection on out-of-fold predictions (Caruana et al. 2004), repeated on resampled rows.
+"""Which maps are kept while they are scored, and which of them predict together in the end, by out-of-fold predictions.
 
-A selection begins with nothing and adds, with replacement, the candidate whose inclusion gives the average the least loss. With few
-rows the winner of one selection is largely luck; so it is repeated on rows that are drawn anew, and what counts is how often a
-candidate is taken.
+They are scored in a race: of each family the best are kept, and what is worse beyond doubt is not pursued. Those that predict
+together are found by greedy selection (Caruana et al. 2004), which begins with nothing and adds, with replacement, the candidate
+whose inclusion gives the average the least loss. With few rows the winner of one selection is largely luck; so it is repeated on
+rows that are drawn anew, and what counts is how often a candidate is taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed  # not those of scikit-learn, which change the filters of warnings that threads share
 
-from outmetric.foundation import Array
+from outmetric.automatic.goals import Goal, Reading
+from outmetric.automatic.settings import MapSetting
+from outmetric.foundation import Array, Budget, Tell, now, side_by_side
 
+# How many of each family are kept.
+KEPT = 3
+# A candidate is dropped if it is worse by more than so many standard errors of the difference.
+RACING = 2.0
 # Candidates that are selected from, selections on resampled rows, and steps of each.
 CONSIDERED, RESAMPLINGS, STEPS = 60, 20, 10
 # The same for scorers that are asked about one candidate at a time.
@@ -25,6 +34,117 @@ MANY_ROWS, LEAST_SAY = 2000, 0.05
 
 # Losses of a stack of averages, by row numbers (with repetitions) that count.
 Loss = Callable[[Array, Array], Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Tried:
+    """A map that was scored, and how it was read.
+
+    ``transforms`` are those of the inputs in each fold; ``fine``: with more landmarks.
+    """
+
+    setting: MapSetting
+    reading: Reading
+    transforms: tuple[Array, ...] | None = None
+    fine: bool = False
+
+    @property
+    def loss(self) -> float:
+        return self.reading.loss
+
+
+# Its name for people, what does it, and with what.
+Task = tuple[str, Callable[..., Iterable[Tried]], tuple[Any, ...]]
+
+
+def can_win(losses: Array, best: Array) -> bool:
+    """Whether a candidate with these losses of single rows may be as good as the best; never False for one that is equal."""
+    difference = losses - best
+    return bool(difference.mean() <= RACING * difference.std() / np.sqrt(len(difference)))
+
+
+@dataclass(eq=False, kw_only=True)
+class Race:
+    """Scores maps side by side, as far as there is time, and keeps the best of each family.
+
+    Parameters
+    ----------
+    goal : Goal
+    n_jobs : int, optional
+        Through joblib; the result does not depend on it.
+    budget : Budget
+        What there is no time for is left out, once something was scored.
+    tell : function (done, total, text)
+    """
+
+    goal: Goal
+    n_jobs: int | None = None
+    budget: Budget = field(default_factory=Budget)
+    tell: Tell = lambda done, total, text: None
+    best: dict[tuple[Any, ...], list[Tried]] = field(default_factory=dict)
+    losses: list[tuple[MapSetting, Reading]] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    longest: float = 0.0
+
+    @property
+    def ranked(self) -> list[Tried]:
+        """The best of each family, best first."""
+        return sorted((tried[0] for tried in self.best.values()), key=lambda tried: tried.loss)
+
+    @property
+    def kept(self) -> list[Tried]:
+        """All whose predictions are known, best first."""
+        return sorted((one for tried in self.best.values() for one in tried), key=lambda tried: tried.loss)
+
+    def may_win(self, tried: Tried, best: Tried) -> bool:
+        return can_win(*(self.goal.row_losses(one.reading.predictions) for one in (tried, best)))
+
+    def cannot_be_told_apart(self, tried: Sequence[Tried], group: Array) -> bool:
+        """Whether neither the best of a group nor the best of the others is better than the other beyond doubt."""
+        inside, outside = (next(one for one, member in zip(tried, which, strict=True) if member) for which in (group, ~group))
+        return self.may_win(inside, outside) and self.may_win(outside, inside)
+
+    def stage(self, tasks: Sequence[Task], what: str) -> None:
+        """Run tasks in parallel, enter what they find, and note what there was no time for."""
+        skipped = 0
+
+        def calls() -> Iterator[Any]:  # joblib takes the next when a task is done
+            nonlocal skipped
+            for done, (name, task, given) in enumerate(tasks):
+                if self.best and not self.budget.allows(self.longest):
+                    skipped += 1
+                    continue
+                self.tell(done, len(tasks), name)
+                yield delayed(_timed)(task, given)
+
+        settings = {"n_jobs": self.n_jobs, "prefer": "threads", "pre_dispatch": "n_jobs"}
+        with side_by_side():
+            for found, failure, seconds in Parallel(return_as="generator", **settings)(calls()):
+                self.longest = max(self.longest, seconds)
+                self.failures += [failure] if failure else []
+                for tried in found:
+                    self._enter(tried)
+        if skipped:
+            self.left_out.append(f"{skipped} of {len(tasks)} {what}")
+
+    def _enter(self, tried: Tried) -> None:
+        self.losses.append((tried.setting, replace(tried.reading, predictions=np.empty((0, 0)))))
+        key = (*tried.setting.family, tried.reading.n_neighbors is not None)
+        known = [one for one in self.best.get(key, ()) if one.fine >= tried.fine]  # what was told by fewer landmarks is outdated
+        self.best[key] = sorted([*known, tried], key=lambda one: one.loss)[:KEPT]
+
+
+def _timed(task: Callable[..., Iterable[Tried]], given: tuple[Any, ...]) -> tuple[list[Tried], str | None, float]:
+    """What a task found, why it failed, and the seconds it took."""
+    began = now()
+    found: list[Tried] = []
+    failure = None
+    try:
+        found.extend(task(*given))
+    except (ValueError, np.linalg.LinAlgError) as error:  # this does not suit the data; something else may
+        failure = str(error)
+    return found, failure, now() - began
 
 
 def select(essences: Array, loss: Loss, rng: np.random.Generator, resamplings: int = RESAMPLINGS) -> Array:

@@ -7,7 +7,7 @@ from outmetric.columns.errors import Remedy, TableError, shown
 from outmetric.columns.kinds import Columns, align, check_columns
 from outmetric.columns.origins import column_origins
 from outmetric.columns.parts import DateParts
-from outmetric.columns.weights import FeatureWeights
+from outmetric.columns.weights import FeatureWeights, weights_of
 
 __all__ = [
     "Columns",
@@ -27,5 +27,6 @@ __all__ = [
     "read_dates",
     "shown",
     "table_encoder",
+    "weights_of",
     "without_na",
 ]

@@ -7,10 +7,12 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from outmetric.foundation import Array, check_features, exportable, row_of_numbers, storable
+from outmetric.kernels import Forest
 
 
 def _to_onnx(graph: Any, model: Any, variables: Sequence[Any]) -> str:
@@ -22,12 +24,17 @@ def _to_onnx(graph: Any, model: Any, variables: Sequence[Any]) -> str:
 class FeatureWeights(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Multiply each feature by R2^power, where R2 is the share of its variance that the targets explain.
 
-    Of classes it is the share of the variance between their means; of real targets that of the best linear function of them.
+    Of classes it is the share of the variance between their means; of real targets that of the best linear function of them. That
+    looks at features one by one; a forest also finds those that matter together only.
 
     Parameters
     ----------
     power : float
         0 leaves the features alone.
+    forest : kernels.Forest, optional
+        Whose importances take the place of R2.
+    random_state : int, RandomState or None
+        For the forest.
 
     Attributes
     ----------
@@ -35,16 +42,27 @@ class FeatureWeights(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Relative to the largest.
     """
 
-    def __init__(self, power: float = 0.5) -> None:
+    # Those of version 0.1 have none.
+    forest: Forest | None = None
+    random_state: Any = None
+
+    def __init__(self, power: float = 0.5, forest: Forest | None = None, random_state: Any = None) -> None:
         self.power = power
+        self.forest = forest
+        self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the weights."""
         X = validate_data(self, X, dtype=[np.float64, np.float32])
-        total = X.var(axis=0)
-        explained = np.divide(_explained(X, np.asarray(y)), total, out=np.zeros_like(total), where=total > 0)
-        largest = explained.max(initial=0.0)
-        self.weights_ = (explained / largest) ** self.power if largest > 0 else np.ones_like(total)
+        if self.forest is None:
+            total = X.var(axis=0)
+            shares = np.divide(_explained(X, np.asarray(y)), total, out=np.zeros_like(total), where=total > 0)
+        elif isinstance(self.forest, Forest) and self.forest.forest is None:
+            rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+            shares = self.forest.learned(X, rng, y).feature_importances_
+        else:
+            raise ValueError(f"forest is a kernels.Forest that learns, Forest(n_estimators=40) say, or None, not {self.forest!r}.")
+        self.weights_ = weights_of(shares, self.power)
         return self
 
     def transform(self, X: Any) -> Array:
@@ -57,6 +75,12 @@ class FeatureWeights(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
+
+
+def weights_of(shares: Array, power: float) -> Array:
+    """Powers of shares, relative to the largest; 1 if all are 0."""
+    largest = shares.max(initial=0.0)
+    return (shares / largest) ** power if largest > 0 else np.ones_like(shares)
 
 
 def _explained(X: Array, y: Array) -> Array:

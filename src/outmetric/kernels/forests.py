@@ -392,6 +392,10 @@ class Forest(ScalarKernel):
         """The same from rows that count as often as their weights say; ``asked``: rows whose leaves will be wanted, else X."""
         if self.forest is not None:
             return self.trees
+        return self.copied(self.learned(X, rng, y, weights), X if asked is None else asked)
+
+    def learned(self, X: Any, rng: np.random.Generator, y: Any, weights: Array | None = None) -> Any:
+        """The forest of scikit-learn, fitted."""
         if y is None:
             raise ValueError(
                 "a forest kernel learns from targets, and none are at hand here: give y, or a forest that is fitted already, as "
@@ -412,9 +416,12 @@ class Forest(ScalarKernel):
         )
         with _growing:
             forest.fit(X, targets.ravel() if targets.ndim == 2 and targets.shape[1] == 1 else targets, sample_weight=weights)
+        return forest
+
+    def copied(self, forest: Any, asked: Any) -> Trees:
+        """The trees of a forest that was `learned`, and the leaves of the rows that will be asked for."""
         trees = Trees.of(forest)
         trees = replace(trees, grown={**self.settings, **trees.settings})
-        asked = X if asked is None else asked
         if isinstance(asked, np.ndarray) and len(asked) * (asked.shape[1] + self.n_estimators) <= REMEMBERED_NUMBERS:
             trees._remember(asked, forest.apply(asked))
         return trees
