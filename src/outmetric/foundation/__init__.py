@@ -24,6 +24,7 @@ from outmetric.foundation.exportable import (
     exportable_votes,
 )
 from outmetric.foundation.files import obstacle, whole, write_whole
+from outmetric.foundation.lapack import apply_reflectors, tridiagonal_eigensystem, tridiagonalise
 from outmetric.foundation.memory import available_memory, fits_in_memory, require_memory
 from outmetric.foundation.parameters import check_integer, check_number, described, generator
 from outmetric.foundation.progress import Budget, Tell, announce, now, printable, warn_caller
@@ -62,6 +63,7 @@ __all__ = [
     "Storing",
     "Tell",
     "announce",
+    "apply_reflectors",
     "as_records",
     "available_memory",
     "check_features",
@@ -101,6 +103,8 @@ __all__ = [
     "stack",
     "storable",
     "to_array",
+    "tridiagonal_eigensystem",
+    "tridiagonalise",
     "tried_for",
     "try_out",
     "usual_questions",

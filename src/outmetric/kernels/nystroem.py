@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import scipy.optimize
-from scipy.linalg.blas import sgemm
+from sklearn.utils import gen_batches
 
 from outmetric.foundation import Array, check_psd, psd_tolerance
 from outmetric.kernels.base import ScalarKernel
@@ -24,6 +24,8 @@ from outmetric.kernels.base import ScalarKernel
 RANGE, CLEAR_RANGE, LEADING = 5e-4, 1e-2, 64
 # Fewer landmarks are fast enough in double precision.
 SINGLE_LANDMARKS = 512
+# Rows of a block that are turned at once.
+STRIP = 512
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,12 +110,13 @@ class Landmarks:
 
     def evaluate(self, X: Any) -> Array:
         """A block of rows: features, or turned kernel values if whitening is left to `whiten`."""
-        values = np.asarray(self._values(X), dtype=self.dtype)
+        values = np.require(self._values(X), self.dtype, "W")
         if self.turn is None:
             return np.asarray(values @ self._single[0])
-        # values -= values V T V', in place: a temporary array of this size costs more than the product.
-        turned = sgemm(-1.0, self._single[1], (values @ self._single[0]).T, 1.0, values.T, overwrite_c=1)
-        return np.asarray(turned.T)
+        first, second = self._single
+        for strip in gen_batches(len(values), STRIP):  # a temporary array of all rows costs more than the product
+            values[strip] -= (values[strip] @ first) @ second.T
+        return values
 
     def values(self, X: Any) -> Array:
         """k_z(x) for each row, shape (n, p), in double precision."""

@@ -66,13 +66,13 @@ class Decomposition:
         self.sample_gram, self.roots = sample_gram, roots
         self.coupling = similarity.couple(1.0, weight_ratio)
         tolerance = psd_tolerance(sample_gram.dtype)
-        # NumPy's eigh, not SciPy's: the products around it use NumPy's BLAS, and two pools of threads get in each other's way.
-        self.spectrum, self.basis = np.linalg.eigh(self.coupling.sandwich(np.asarray(sample_gram, dtype=np.float64)))
+        self.system = Eigensystem.of(self.coupling.sandwich(np.asarray(sample_gram, dtype=np.float64)))
+        self.spectrum = self.system.spectrum
         if self.spectrum[0] < -tolerance * abs(self.spectrum[-1]):
             check_psd(sample_gram, "the kernel matrix", tolerance=tolerance)
         self.round_off = round_off(self.spectrum)
         self.spectrum = self.spectrum.clip(min=0)
-        self.to_new = self.coupling.factor(cross_gram.T, transpose=True).T @ self.basis
+        self.cross_gram = cross_gram
 
     def visibility(self, targets: Array) -> float:
         """<Y, K Y> relative to tr(K) |Y|^2; see `outmetric.solvers.Solver`."""
@@ -85,7 +85,7 @@ class Decomposition:
     def whiten(self, targets: Array) -> tuple[Array, Array]:
         """V'R_1^-1 Y, and the residual scatter at lambda = 1 that no map can avoid."""
         whitened = self.coupling.solve_factor(targets)
-        return self.basis.T @ whitened, self.coupling.scatter_floor(targets, whitened)
+        return self.system.rotate(whitened), self.coupling.scatter_floor(targets, whitened)
 
     def identity_energy(self, targets: Array, regression_weights: Array) -> Array:
         """tr(C'K C) of the maps with B = I, from which the automatic penalty of model 2 follows."""
@@ -143,16 +143,20 @@ class Decomposition:
         return Maps(*self._coordinates(none), certain, certain, self._coefficients(none))
 
     def _coordinates(self, gain: Array) -> tuple[Array, Array]:
-        # F at the training points is K R D A = R'^-1 V diag(w) V'D A, and at new points K_new R D A.
-        outputs = self.coupling.solve_factor(self.basis @ (self.spectrum * _rows(gain)).T, transpose=True)
+        # F = K R D A at the training points, and K_new R D A at new ones.
+        weights = self._kernel_weights(gain)
+        outputs = self.sample_gram @ weights
         if self.roots is not None:
             outputs /= self.roots[:, None]
-        return _apart(outputs, gain), _apart(self.to_new @ _rows(gain).T, gain)
+        return _apart(outputs, gain), _apart(self.cross_gram @ weights, gain)
 
     def _coefficients(self, gain: Array) -> Array:
-        """R_1 V gain' of each candidate."""
-        found = self.coupling.factor(self.basis @ _rows(gain).T)
+        found = self._kernel_weights(gain)
         return _apart(found if self.roots is None else self.roots[:, None] * found, gain)
+
+    def _kernel_weights(self, gain: Array) -> Array:
+        """R_1 V gain' of all candidates side by side."""
+        return self.coupling.factor(self.system.rotate(_rows(gain).T, back=True))
 
     def _gain(self, batch: _Batch, model: Model, learned: Array) -> Array:
         """The transposes of V'R_1^-1 G L' with G = R D A and R = sqrt(lambda) R_1, (candidates, m, n): coordinates are F L'."""

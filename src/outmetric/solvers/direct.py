@@ -9,7 +9,15 @@ import scipy.linalg
 from scipy.linalg import lapack
 from scipy.sparse.linalg import LinearOperator
 
-from outmetric.foundation import Array, check_psd, psd_tolerance, require_memory
+from outmetric.foundation import (
+    Array,
+    apply_reflectors,
+    check_psd,
+    psd_tolerance,
+    require_memory,
+    tridiagonal_eigensystem,
+    tridiagonalise,
+)
 from outmetric.kernels import GramOperator, Kronecker
 from outmetric.problem import Coupling
 from outmetric.solvers.solution import IllConditionedError, SampleSolver, Solution
@@ -30,18 +38,7 @@ class Tridiagonal:
     @classmethod
     def reduce(cls, matrix: Array) -> Tridiagonal:
         """Reduce a symmetric matrix, which is overwritten."""
-        n = len(matrix)
-        if n == 1:
-            return cls(np.empty((0, 0)), np.empty(0), matrix[0].copy(), np.empty(0))
-        work = int(lapack.dsytrd_lwork(n, lower=1)[0])
-        reduced, diagonal, off_diagonal, scales, _ = lapack.dsytrd(matrix.T, lower=1, lwork=work, overwrite_a=1)
-        # The reflectors lie below the first subdiagonal; LAPACK's product wants them as an array of their own. They are moved up
-        # column by column within the memory they have, which saves a third (n, n) array.
-        memory = reduced.reshape(-1, order="F")
-        for column in range(n - 1):
-            memory[column * (n - 1) : (column + 1) * (n - 1)] = memory[column * n + 1 : (column + 1) * n]
-        reflectors = memory[: (n - 1) ** 2].reshape(n - 1, n - 1, order="F")
-        return cls(reflectors, scales, diagonal, off_diagonal)
+        return cls(*tridiagonalise(matrix))
 
     def extreme_eigenvalues(self) -> tuple[float, float]:
         n = len(self.diagonal)
@@ -53,13 +50,7 @@ class Tridiagonal:
 
     def rotate(self, vectors: Array, *, back: bool = False) -> Array:
         """Q' X, or Q X with ``back``."""
-        if not len(self.scales):
-            return vectors
-        rest = np.asfortranarray(vectors[1:])
-        side = "N" if back else "T"
-        work = int(lapack.dormqr("L", side, self.reflectors, self.scales, rest, lwork=-1)[1][0])
-        rotated = lapack.dormqr("L", side, self.reflectors, self.scales, rest, lwork=work)[0]
-        return np.concatenate([vectors[:1], rotated])
+        return apply_reflectors(self.reflectors, self.scales, vectors, transpose=not back)
 
     def multiply(self, vectors: Array) -> Array:
         """T X."""
@@ -99,7 +90,7 @@ class Eigensystem:
     def of(cls, matrix: Array) -> Eigensystem:
         """Of a symmetric matrix, which is overwritten; eigenvalues ascend."""
         reduced = Tridiagonal.reduce(matrix)
-        return cls(reduced, *scipy.linalg.eigh_tridiagonal(reduced.diagonal, reduced.off_diagonal))
+        return cls(reduced, *tridiagonal_eigensystem(reduced.diagonal, reduced.off_diagonal))
 
     def among(self, kept: Array) -> Eigensystem:
         """Of some eigenvalues only."""
