@@ -123,10 +123,11 @@ class PartialCholesky:
         """Column k is about the solution of (shifts[k] I + factors[k] W) x = vectors[:, k]."""
         rest = shifts + factors * self.mean_coupling * self.missing.mean()
         phi = self.rows[: self.rank]
-        inner = phi @ vectors
+        inner = np.asarray(sum(in_threads(lambda part: phi[:, part] @ vectors[part], self._strips)))
         for k, (level, factor) in enumerate(zip(rest, factors, strict=True)):
             inner[:, k] = 0 if factor == 0 else scipy.linalg.cho_solve((self._factor(level / factor), True), inner[:, k])
-        return np.asarray((vectors - phi.T @ inner) / rest)
+        parts = in_threads(lambda part: (vectors[part] - phi[:, part].T @ inner) / rest, self._strips)
+        return np.concatenate(list(parts))
 
     def _factor(self, shift: float) -> Array:
         """The Cholesky factor of shift I + Phi'Phi, for the nearest power of two: a preconditioner need not be exact."""
