@@ -18,6 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from outmetric import LearnedKernelMetric, MetricClassifier, MetricSearchCV
 from outmetric.automatic import base, landmarks, screening
+from outmetric.automatic.goals import ClassGoal
 from outmetric.automatic.members import to_learn_anew
 from outmetric.columns.weights import FeatureWeights
 from outmetric.kernels import Forest, Scalar, Transformed
@@ -270,6 +271,44 @@ def test_as_many_landmarks_as_the_data_reward(monkeypatch, wine, gain, expected)
     model = MetricClassifier(**QUICK).fit(X, y)
     assert {member.pipeline[-1].n_landmarks_ for member in model.committee_} == {expected}
     assert model.score(X_new, y_new) > 0.9
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_class_of_one_row_is_learned_from_when_landmarks_are_compared(monkeypatch, seed):
+    monkeypatch.setattr(landmarks, "EXACT_SAMPLES", 0)
+    monkeypatch.setattr(landmarks, "LANDMARKS", 20)
+    monkeypatch.setattr(landmarks, "MOST", 40)
+    monkeypatch.setattr(landmarks, "VALIDATION", 200)
+    X, y = make_classification(500, 4, n_informative=3, n_redundant=0, random_state=0)
+    y[:1] = 2
+    model = MetricClassifier(random_state=seed).fit(X, y)
+    assert model.predict_proba(X).shape == (500, 3)
+
+
+def test_rare_classes_do_not_take_folds_from_the_others():
+    labels = np.array([0] * 60 + [1] * 60 + [2] * 2)
+    folds = ClassGoal(labels, 3).folds(np.random.RandomState(0))
+    assert len(folds) == 5
+    for train, test in folds:
+        assert len(np.intersect1d(train, test)) == 0
+        assert set(labels[test].tolist()) >= {0, 1}
+    np.testing.assert_array_equal(np.sort(np.concatenate([test for _, test in folds])), np.arange(122))
+
+
+def test_a_scorer_that_does_not_suit_the_classes_is_told_before_the_search(monkeypatch):
+    monkeypatch.setattr(screening.Screening, "run", lambda self: pytest.fail("searched"))
+    with pytest.raises(ValueError, match="multi_class must be in"):
+        MetricClassifier(scoring="roc_auc", **QUICK).fit(*load_iris(return_X_y=True))
+
+
+def test_scores_count_rows_as_often_as_they_weigh():
+    """A discount of the classes' frequencies follows the weights, as those of repeated rows."""
+    labels, weights = np.array([0] * 12 + [1] * 4), np.array([1.0] * 12 + [3.0] * 4)
+    goal = ClassGoal(labels, 2, weights)
+    rows = goal.as_often_as_counted
+    counts = np.bincount(labels[rows])
+    assert abs(counts[0] / counts[1] - 1.0) < 0.2
+    np.testing.assert_array_equal(ClassGoal(labels, 2, np.ones(16)).as_often_as_counted, np.arange(16))
 
 
 def test_a_map_that_fails_on_all_data_is_left_out(noisy, monkeypatch):

@@ -100,6 +100,26 @@ def test_a_sample_is_fetched_and_all_rows_are_learned_from(monkeypatch):
     assert np.mean(model.predict(X) == Y) > 0.8
 
 
+def test_maps_of_rows_in_chunks_are_never_exact(monkeypatch):
+    """However few of them are fetched: exact fits want all rows in memory."""
+    monkeypatch.setattr(base, "EXACT_SAMPLES", 0)
+    model = MetricClassifier(random_state=0).fit(da.from_array(X, chunks=(100, 10)), Y)
+    assert {member.pipeline[-1].solver_ for member in model.committee_} == {"nystroem"}
+    assert model.best_estimator_[-1].n_samples_fit_ == len(X)
+
+
+@pytest.mark.usefixtures("in_chunks")
+def test_a_rare_class_is_among_the_rows_that_vote(monkeypatch):
+    monkeypatch.setattr(base, "SEARCHED_ROWS", 100)
+    monkeypatch.setattr(base, "FETCHED_ROWS", 150)
+    labels = Y.copy()
+    labels[410] = 7
+    model = MetricClassifier(time_budget=2, random_state=0).fit(da.from_array(X, chunks=(100, 10)), labels)
+    assert 410 in model.sampled_rows_
+    assert len(model.neighbours_.classes_) == 4
+    assert model.predict_proba(X).shape == (len(X), 4)
+
+
 def test_few_rows_are_fetched_and_fitted_as_if_they_had_been_in_memory():
     settings = {"time_budget": 1000, "random_state": 0}
     lazy = MetricClassifier(**settings).fit(da.from_array(X[:90], chunks=(30, 10)), Y[:90])

@@ -15,7 +15,7 @@ from outmetric.datasets import make_waveform
 from outmetric.kernels import Scalar, operators
 from outmetric.kernels.gradients import median
 from outmetric.problem import ClassSimilarity
-from outmetric.solvers import krylov, preconditioner
+from outmetric.solvers import direct, krylov, preconditioner
 from outmetric.solvers.krylov import DiagonalKrylov, SeparableKrylov
 from outmetric.solvers.preconditioner import Columns, PartialCholesky, WholeCholesky
 from outmetric.solvers.solution import IllConditionedError
@@ -246,7 +246,7 @@ def count(monkeypatch):
     products, sizes = [], []
     plain = krylov.symmetric_product
     monkeypatch.setattr(krylov, "symmetric_product", lambda K, vectors: products.append(vectors.shape[1]) or plain(K, vectors))
-    for module, name in ((np.linalg, "eigh"), (scipy.linalg, "eigh"), (scipy.linalg.lapack, "dsytrd"), (np.linalg, "svd")):
+    for module, name in ((np.linalg, "eigh"), (scipy.linalg, "eigh"), (direct, "tridiagonalise"), (np.linalg, "svd")):
         function = getattr(module, name)
 
         def counted(matrix, *rest, function=function, **more):

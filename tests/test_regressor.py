@@ -16,6 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import outmetric
 from outmetric import MetricRegressor
 from outmetric.automatic import screening
+from outmetric.automatic.goals import RealGoal
 from outmetric.automatic.regressor import conformal_quantile
 
 QUICK = {"random_state": 0}
@@ -136,6 +137,32 @@ def test_another_score_may_decide():
     assert [member.weight for member in usual.committee_] != [member.weight for member in robust.committee_]
     with pytest.raises(ValueError, match="nonsense"):
         MetricRegressor(scoring="nonsense", **QUICK).fit(X, y)
+
+
+def test_weights_count_in_other_scores():
+    """Two candidates, each exact on half of the rows: the one that is right where weight is has the say."""
+    goal = RealGoal.make(np.arange(40.0)[:, None], np.where(np.arange(40) < 20, 9.0, 1.0))
+    first, second = (goal.values + np.where((np.arange(40) < 20) == place, 3.0, 0.0)[:, None] for place in (False, True))
+    model = MetricRegressor(scoring="neg_mean_absolute_error")
+    weights = model._weights(goal, [second, first], np.random.default_rng(0))
+    assert weights[1] > 0.9
+
+
+def test_predictions_outside_of_a_scores_domain_are_not_chosen():
+    rng = np.random.default_rng(0)
+    goal = RealGoal.make(rng.poisson(1.0, size=(60, 1)).astype(float))
+    fitting, negative = np.maximum(goal.values, 0.1), goal.values - 1.0
+    model = MetricRegressor(scoring="neg_mean_poisson_deviance")
+    np.testing.assert_array_equal(model._weights(goal, [negative, fitting], rng), [0.0, 1.0])
+    with pytest.raises(ValueError, match="strictly positive"):
+        model._weights(goal, [negative, negative], rng)
+
+
+def test_a_scorer_that_does_not_suit_the_targets_is_told_before_the_search(monkeypatch):
+    monkeypatch.setattr(screening.Screening, "run", lambda self: pytest.fail("searched"))
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    with pytest.raises(ValueError, match=r"strictly positive|non-negative"):
+        MetricRegressor(scoring="neg_mean_gamma_deviance").fit(X, -np.exp(X[:, 0]))
 
 
 def test_tables_with_categories_gaps_and_dates(friedman):

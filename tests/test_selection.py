@@ -77,7 +77,7 @@ def test_a_scorer_is_asked_about_rows_on_which_it_is_defined():
         return -float(np.mean((found[:, 0] - labels[rows]) ** 2))
 
     predictions = [np.full((30, 1), level) for level in (0.0, 0.03, 0.5)]
-    criterion = by_scorer(ask, lambda rows: len(set(labels[rows].tolist())) == 2)
+    criterion = by_scorer(ask, lambda rows: len(set(labels[rows].tolist())) == 2, np.arange(len(labels)))
     weights = criterion.weights(predictions, np.random.default_rng(0))
     assert all(classes == {0, 1} for classes in asked)
     assert weights.argmax() == 1

@@ -114,6 +114,10 @@ class AutomaticMetric(ClassNamePrefixFeaturesOutMixin, BestMapMixin, Transformer
         """Of candidates with these out-of-fold predictions, best first."""
 
     @abstractmethod
+    def _try_scoring(self, goal: Any) -> None:
+        """Score the same prediction for all rows, so that a scorer that does not suit them is told before the work, not after."""
+
+    @abstractmethod
     def _learn_from(self, goal: Any, predictions: Array) -> None:
         """What is learned from the committee's own out-of-fold predictions."""
 
@@ -174,6 +178,7 @@ class AutomaticMetric(ClassNamePrefixFeaturesOutMixin, BestMapMixin, Transformer
             unlabelled = np.asarray(others if encoder is None else encoder.transform(others), dtype=np.float64)
         rows = goal.some_rows(SEARCHED_ROWS, rng) if rows is None else rows
         own = goal.of(rows)
+        self._try_scoring(own)
         search = budget.keeping(0.0 if self.time_budget is None else (1 - SEARCH_SHARE) * self.time_budget)
         screening = Screening(
             Inputs.make(numbers[rows], SEARCHED_LANDMARKS, np.random.default_rng(seed), seed),
@@ -202,7 +207,8 @@ class AutomaticMetric(ClassNamePrefixFeaturesOutMixin, BestMapMixin, Transformer
         """Some of the rows that count, what is to be predicted of them, and which of them settings are compared on; and all."""
         searched = goal.some_rows(SEARCHED_ROWS, rng)
         others = goal.some_rows(max(1, FETCHED_ROWS - len(searched)), np.random.RandomState(seed))
-        sample = np.union1d(searched, others) if goal.n_rows > FETCHED_ROWS else np.arange(goal.n_rows)
+        few = goal.n_rows <= FETCHED_ROWS
+        sample = np.arange(goal.n_rows) if few else np.unique(np.concatenate([searched, others, goal.indispensable]))
         chunks = RowsInChunks(X, numbers, goal.learned, goal.weights, sample)
         return self.check_table(chunks.fetched, reset=True), goal.of(sample), np.searchsorted(sample, searched), chunks
 
@@ -214,7 +220,7 @@ class AutomaticMetric(ClassNamePrefixFeaturesOutMixin, BestMapMixin, Transformer
         X, y : as for `fit`
         """
         budget = Budget(self.time_budget)
-        if hasattr(self, "committee_") or not getattr(self, "candidates_", None):
+        if not hasattr(self, "_search") or not getattr(self, "candidates_", None):
             raise NotFittedError("there is no interrupted fit with a candidate that was scored: there is nothing to go on from.")
         if not is_dask(X):
             self.check_table(X, reset=True)

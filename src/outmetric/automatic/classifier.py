@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
@@ -145,9 +146,17 @@ class MetricClassifier(ClassifierMixin, AutomaticMetric):
         discount = self._best_discount(goal, combine(weights, predictions))
         everything = len(np.unique(goal.labels))
         scored = by_scorer(
-            lambda found, rows: self._ask(goal, found, rows, discount), lambda rows: len(np.unique(goal.labels[rows])) == everything
+            lambda found, rows: self._ask(goal, found, rows, discount),
+            lambda rows: len(np.unique(goal.labels[rows])) == everything,
+            goal.as_often_as_counted,
         )
         return scored.weights(predictions, rng)
+
+    def _try_scoring(self, goal: ClassGoal) -> None:
+        if not self._wants_probabilities:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self._ask(goal, np.tile(goal.frequencies, (goal.n_rows, 1)), np.arange(goal.n_rows), 0.0)
 
     @property
     def _wants_probabilities(self) -> bool:
@@ -160,8 +169,8 @@ class MetricClassifier(ClassifierMixin, AutomaticMetric):
 
     def _best_discount(self, goal: ClassGoal, predictions: Array) -> float:
         """Of several that score alike the smallest."""
-        rows = np.arange(goal.n_rows)
-        return max(DISCOUNTS, key=lambda discount: (self._ask(goal, predictions, rows, discount), -discount))
+        rows = goal.as_often_as_counted
+        return max(DISCOUNTS, key=lambda discount: (self._ask(goal, predictions[rows], rows, discount), -discount))
 
     def _learn_from(self, goal: ClassGoal, predictions: Array) -> None:
         """How far the classes' frequencies are discounted when one is named."""

@@ -7,6 +7,7 @@ averages of nearest neighbours.
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +28,8 @@ SLOPE_ROWS = 20.0
 EVERY = slice(None)
 # No class is ever denied.
 LEAST_PROBABILITY = 1e-6
+# How often a row of mean weight is repeated where weights are not known.
+REPETITIONS = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +82,19 @@ class Goal(ABC):
     @property
     def n_rows(self) -> int:
         return len(self.learned)
+
+    @property
+    def as_often_as_counted(self) -> Array:
+        """Row numbers, each about as often as the row counts, for scores that know no weights."""
+        weights = self.weights
+        if weights is None or (weights == weights[0]).all():
+            return np.arange(self.n_rows)
+        return np.repeat(np.arange(self.n_rows), np.rint(REPETITIONS * weights / weights.mean()).astype(int).clip(min=1))
+
+    @property
+    def indispensable(self) -> Array:
+        """Numbers of rows without which others could not be learned from."""
+        return np.empty(0, dtype=np.intp)
 
     @abstractmethod
     def some_rows(self, most: int, rng: np.random.RandomState) -> Array:
@@ -150,6 +166,11 @@ class ClassGoal(Goal):
         return make_prototypes(self.n_classes, None, "simplex")
 
     @property
+    def indispensable(self) -> Array:
+        """The first of each class."""
+        return np.unique(self.labels, return_index=True)[1]
+
+    @property
     def targets(self) -> Array:  # type: ignore[override]
         return self.prototypes[self.labels]
 
@@ -165,11 +186,13 @@ class ClassGoal(Goal):
         return replace(self, labels=self.labels[rows], weights=self.weights_of(rows))
 
     def folds(self, rng: np.random.RandomState) -> Folds:
-        smallest = int(np.bincount(self.labels, minlength=self.n_classes).min())
+        largest = int(np.bincount(self.labels).max())
         indices = np.zeros(len(self.labels))
-        if smallest < 2:
+        if largest < 2:
             return list(KFold(min(FOLDS, len(indices)), shuffle=True, random_state=rng).split(indices))
-        return list(StratifiedKFold(min(FOLDS, smallest), shuffle=True, random_state=rng).split(indices, self.labels))
+        with warnings.catch_warnings():  # a class of fewer rows is not in all of the folds
+            warnings.filterwarnings("ignore", message="The least populated class")
+            return list(StratifiedKFold(min(FOLDS, largest), shuffle=True, random_state=rng).split(indices, self.labels))
 
     def read_map(self, outputs: Array) -> Reading:
         scores = 2 * outputs @ self.prototypes.T  # -|f - y_k|^2 but for what all classes have in common

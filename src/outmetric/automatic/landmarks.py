@@ -21,13 +21,16 @@ VALIDATION = 2000
 
 def rewarding_landmarks(fits: MemberFits, best: Chosen, budget: Budget) -> int | None:
     """By validation with the best map; None for exact fits, of rows that are few and whose kernel matrices fit in memory."""
-    n = len(fits.numbers)
-    if n <= EXACT_SAMPLES and fits_in_memory(8.0 * HELD * n * n):
+    n = fits.n_rows
+    if fits.chunks is None and n <= EXACT_SAMPLES and fits_in_memory(8.0 * HELD * n * n):
         return None
-    order = np.random.default_rng(fits.seed).permutation(n)
-    test, train = order[:VALIDATION], order[VALIDATION:]
+    # Compared on rows that are in memory.
+    order = np.random.default_rng(fits.seed).permutation(len(fits.numbers))
+    others = order[~np.isin(order, fits.goal.indispensable)]
+    test, train = others[:VALIDATION], np.setdiff1d(order, others[:VALIDATION])
+    most = min(MOST, (n - VALIDATION) // SHARE, len(train))
     count, loss = LANDMARKS, np.inf
-    while not budget.limited and 2 * count <= min(MOST, len(train) // SHARE) and fits_in_memory(8.0 * 8 * count * count + 8.0 * n):
+    while not budget.limited and 2 * count <= most and fits_in_memory(8.0 * 8 * count * count + 8.0 * n):
         loss = fits.validation_loss(best, count, train, test) if loss == np.inf else loss
         more = fits.validation_loss(best, 2 * count, train, test)
         if more > (1 - GAIN) * loss:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -103,12 +105,18 @@ class MetricRegressor(RegressorMixin, AutomaticMetric):
     def _weights(self, goal: RealGoal, predictions: list[Array], rng: np.random.Generator) -> Array:
         if isinstance(self.scoring, str) and self.scoring in ("neg_mean_squared_error", "r2"):
             return Criterion(goal.essence, goal.loss_of_essence).weights(predictions, rng)
+        ask = partial(self._ask, goal)
+        return by_scorer(ask, lambda rows: True, goal.as_often_as_counted).weights(predictions, rng)
+
+    def _ask(self, goal: RealGoal, predictions: Array, rows: Array) -> float:
+        """The score that ``scoring`` gives to predictions for some rows."""
         scorer = get_scorer(self.scoring) if isinstance(self.scoring, str) else self.scoring
+        return float(scorer(PredictedValues(predictions), np.empty((len(rows), 1)), goal.values[rows]))
 
-        def ask(found: Array, rows: Array) -> float:
-            return float(scorer(PredictedValues(found), np.empty((len(rows), 1)), goal.values[rows]))
-
-        return by_scorer(ask, lambda rows: True).weights(predictions, rng)
+    def _try_scoring(self, goal: RealGoal) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self._ask(goal, np.broadcast_to(goal.centre, goal.values.shape), np.arange(goal.n_rows))
 
     def _learn_from(self, goal: RealGoal, predictions: Array) -> None:
         self.out_of_fold_errors_ = goal.values - predictions

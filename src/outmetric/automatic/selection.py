@@ -147,7 +147,9 @@ def _timed(task: Callable[..., Iterable[Tried]], given: tuple[Any, ...]) -> tupl
     return found, failure, now() - began
 
 
-def select(essences: Array, loss: Loss, rng: np.random.Generator, resamplings: int = RESAMPLINGS) -> Array:
+def select(
+    essences: Array, loss: Loss, rng: np.random.Generator, resamplings: int = RESAMPLINGS, among: Array | None = None
+) -> Array:
     """Weights of the candidates, which sum to 1.
 
     Parameters
@@ -159,12 +161,14 @@ def select(essences: Array, loss: Loss, rng: np.random.Generator, resamplings: i
         Draws rows.
     resamplings : int
         How often.
+    among : array, optional
+        Row numbers from which it draws. Default: each once.
     """
     candidates, n = essences.shape[:2]
     weights = np.zeros(candidates)
     for _ in range(resamplings):
-        rows = rng.integers(0, n, size=(n,))
-        weights += _greedy(essences, loss, rows)
+        rows = rng.integers(0, n if among is None else len(among), size=(n,))
+        weights += _greedy(essences, loss, rows if among is None else among[rows])
     leading = np.argsort(-weights, kind="stable")[: SMALL_MEMBERS if n <= SMALL_ROWS else MEMBERS]
     if n > MANY_ROWS:
         leading = leading[weights[leading] >= LEAST_SAY * weights.sum()]
@@ -198,21 +202,24 @@ class Criterion:
     loss : function of stacks of averages, and row numbers
     considered, resamplings : int
         How many candidates are selected from, and how often rows are drawn.
+    among : array, optional
+        Row numbers from which they are drawn; see `select`.
     """
 
     essence: Callable[[Array], Array]
     loss: Loss
     considered: int = CONSIDERED
     resamplings: int = RESAMPLINGS
+    among: Array | None = None
 
     def weights(self, predictions: Sequence[Array], rng: np.random.Generator) -> Array:
         """Of candidates with these predictions, best first; those beyond ``considered`` have none."""
         essences = np.stack([self.essence(one) for one in predictions[: self.considered]])
-        found = select(essences, self.loss, rng, self.resamplings)
+        found = select(essences, self.loss, rng, self.resamplings, self.among)
         return np.concatenate([found, np.zeros(len(predictions) - len(found))])
 
 
-def by_scorer(ask: Callable[[Array, Array], float], complete: Callable[[Array], bool]) -> Criterion:
+def by_scorer(ask: Callable[[Array, Array], float], complete: Callable[[Array], bool], among: Array) -> Criterion:
     """A criterion that asks one of scikit-learn's scorers, which takes its time.
 
     Parameters
@@ -221,10 +228,20 @@ def by_scorer(ask: Callable[[Array, Array], float], complete: Callable[[Array], 
         The score, larger for better ones.
     complete : function of row numbers
         Whether the score is defined on these rows; otherwise all are taken.
+    among : array
+        All rows, each as often as it counts.
     """
 
     def loss(averages: Array, rows: Array) -> Array:
-        asked = rows if complete(rows) else np.arange(averages.shape[1])
-        return np.array([-ask(one[asked], asked) for one in averages])
+        asked = rows if complete(rows) else among
+        losses, failure = np.full(len(averages), np.inf), None
+        for place, average in enumerate(averages):
+            try:
+                losses[place] = -ask(average[asked], asked)
+            except ValueError as error:  # what is predicted is not in the score's domain, below zero say
+                failure = error
+        if failure is not None and not np.isfinite(losses).any():
+            raise failure
+        return losses
 
-    return Criterion(lambda predictions: predictions, loss, SCORED_CANDIDATES, SCORED_RESAMPLINGS)
+    return Criterion(lambda predictions: predictions, loss, SCORED_CANDIDATES, SCORED_RESAMPLINGS, among)

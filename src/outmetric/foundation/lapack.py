@@ -20,7 +20,8 @@ from outmetric.foundation.arrays import Array
 @cache
 def _routine(name: str, n_arguments: int) -> Any:
     """A LAPACK routine; all of its arguments are addresses."""
-    capsule = cython_lapack.__pyx_capi__[name]
+    capsules: Any = cython_lapack.__pyx_capi__
+    capsule = capsules[name]
     name_of, address_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
     name_of.argtypes, name_of.restype = [ctypes.py_object], ctypes.c_char_p
     address_of.argtypes, address_of.restype = [ctypes.py_object, ctypes.c_char_p], ctypes.c_void_p
