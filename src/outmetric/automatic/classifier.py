@@ -44,7 +44,7 @@ class MetricClassifier(ClassifierMixin, AutomaticMetric):
     Gaussian, additive, random and extremely random forests), feature weights, learned input metrics (of the features, or of all
     directions), bandwidths and regression weights, and whether classes are read off the distances to their prototypes or by votes
     of neighbours. Those that predict best together are selected (`outmetric.automatic.selection`) and fitted on all rows, exactly
-    up to 4000 of them, beyond with as many landmarks as validation rewards.
+    up to 10,000 of them, beyond with as many landmarks as validation rewards.
 
     Tables may have numeric and categorical columns (anything that is neither a number nor a date: encoded one-hot, a missing value
     and categories unknown at training time count as "none of these"), dates (their parts that vary, see
