@@ -169,11 +169,13 @@ def test_probabilities_are_those_that_were_promised_out_of_fold():
     assert found == pytest.approx(model.best_score_, abs=0.15)
 
 
-def test_rare_classes_are_found_if_that_is_asked_for():
+@pytest.mark.parametrize("others", [29, 99])
+def test_rare_classes_are_found_if_that_is_asked_for(others):
+    n = 20 * (others + 1)
     rng = np.random.default_rng(0)
-    y = (np.arange(600) % 30 == 0).astype(int)
-    X = rng.normal(size=(600, 4)) + 1.2 * y[:, None]
-    train, test = np.arange(600) < 400, np.arange(600) >= 400
+    y = (np.arange(n) % (others + 1) == 0).astype(int)
+    X = rng.normal(size=(n, 4)) + 1.2 * y[:, None]
+    train, test = np.arange(n) < 2 * n // 3, np.arange(n) >= 2 * n // 3
     usual = MetricClassifier(**QUICK).fit(X[train], y[train])
     asked = MetricClassifier(scoring="balanced_accuracy", **QUICK).fit(X[train], y[train])
     assert usual.class_offsets_.tolist() == [0, 0]

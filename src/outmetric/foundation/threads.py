@@ -2,7 +2,8 @@
 
 This is the one place that decides about threads. They help where blocks are large and do not wait for each other: kernel values,
 products with a kernel matrix, sums over rows. They hurt where BLAS brings its own to small matrices, and NumPy's BLAS and SciPy's
-have a pool each: so inside our threads both have a single one.
+have a pool each: so inside our threads both have a single one. SciPy's wrappers of LAPACK hold Python's lock, so that threads would wait
+for each other: what takes long is called without it (`outmetric.foundation.lapack`).
 """
 
 from __future__ import annotations
