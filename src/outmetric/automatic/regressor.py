@@ -130,6 +130,7 @@ class MetricRegressor(RegressorMixin, AutomaticMetric):
 
         The half width is the quantile of the out-of-fold errors' sizes (with the correction for their number), so that rows that
         are drawn like the training rows are covered as often as asked for (out-of-fold conformal prediction; Barber et al. 2021).
+        Each row counts once, whatever its weight.
 
         Parameters
         ----------
