@@ -6,6 +6,7 @@ import os
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 
+import gc
 import shutil
 import signal
 import sys
@@ -16,6 +17,15 @@ from selenium import webdriver
 from web_pages import Visit
 
 from outmetric.automatic import screening
+
+# Thousands of tests and all that they import stay to the end: the garbage collector need not look at them again and again.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
+
 
 FEW = {"SCALINGS": ("standard",), "KERNELS": ("rbf",), "FORESTS": (), "WEIGHED": 0, "TRACKS": 0, "READ_BY_NEIGHBOURS": 1}
 

@@ -171,18 +171,16 @@ def test_probabilities_are_those_that_were_promised_out_of_fold():
 
 @pytest.mark.parametrize("others", [29, 99])
 def test_rare_classes_are_found_if_that_is_asked_for(others):
-    n = 20 * (others + 1)
     rng = np.random.default_rng(0)
-    y = (np.arange(n) % (others + 1) == 0).astype(int)
-    X = rng.normal(size=(n, 4)) + 1.2 * y[:, None]
-    train, test = np.arange(n) < 2 * n // 3, np.arange(n) >= 2 * n // 3
-    usual = MetricClassifier(**QUICK).fit(X[train], y[train])
-    asked = MetricClassifier(scoring="balanced_accuracy", **QUICK).fit(X[train], y[train])
+    y, y_new = ((np.arange(n) % (others + 1) == 0).astype(int) for n in (14 * (others + 1), 6000))
+    X, X_new = (rng.normal(size=(len(labels), 4)) + 1.2 * labels[:, None] for labels in (y, y_new))
+    usual = MetricClassifier(**QUICK).fit(X, y)
+    asked = MetricClassifier(scoring="balanced_accuracy", **QUICK).fit(X, y)
     assert usual.class_offsets_.tolist() == [0, 0]
     assert asked.class_offsets_[1] > asked.class_offsets_[0]
-    found = [np.mean(model.predict(X[test])[y[test] == 1] == 1) for model in (usual, asked)]
+    found = [np.mean(model.predict(X_new)[y_new == 1] == 1) for model in (usual, asked)]
     assert found[1] >= found[0] + 0.3
-    ranked = MetricClassifier(scoring="average_precision", **QUICK).fit(X[train], y[train])
+    ranked = MetricClassifier(scoring="average_precision", **QUICK).fit(X, y)
     assert ranked.class_offsets_.tolist() == [0, 0]  # it does not depend on the classes that are named
     with pytest.raises(ValueError, match="nonsense"):
         MetricClassifier(scoring="nonsense", **QUICK).fit(X, y)

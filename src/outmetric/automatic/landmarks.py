@@ -21,7 +21,7 @@ VALIDATION = 2000
 
 def rewarding_landmarks(fits: MemberFits, best: Chosen, budget: Budget) -> int | None:
     """By validation with the best map; None for exact fits, of rows that are few and whose kernel matrices fit in memory."""
-    n = fits.n_rows
+    n = len(fits.numbers if fits.chunks is None else fits.chunks.numbers)
     if fits.chunks is None and n <= EXACT_SAMPLES and fits_in_memory(8.0 * HELD * n * n):
         return None
     # Compared on rows that are in memory.

@@ -263,11 +263,6 @@ class MemberFits:
         self.failed: dict[MapSetting, ValueError] = {}
         self.forests: dict[str, Any] = {}
 
-    @property
-    def n_rows(self) -> int:
-        """Of all rows, fetched or not."""
-        return len(self.numbers) if self.chunks is None else len(self.chunks.numbers)
-
     def fit_maps(self, settings: Iterable[MapSetting], n_landmarks: int | None) -> None:
         """Fit all maps at once, in parallel."""
         distinct = [setting for setting in dict.fromkeys(settings) if setting not in self.fitted]

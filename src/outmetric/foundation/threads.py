@@ -2,8 +2,8 @@
 
 This is the one place that decides about threads. They help where blocks are large and do not wait for each other: kernel values,
 products with a kernel matrix, sums over rows. They hurt where BLAS brings its own to small matrices, and NumPy's BLAS and SciPy's
-have a pool each: so inside our threads both have a single one. SciPy's wrappers of LAPACK hold Python's lock, so that threads would wait
-for each other: what takes long is called without it (`outmetric.foundation.lapack`).
+have a pool each: so inside our threads both have a single one. SciPy's wrappers of LAPACK hold Python's lock, so that threads would
+wait for each other: what takes long is called without it (`outmetric.foundation.lapack`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -97,7 +97,7 @@ def own_threads() -> Iterator[None]:
 def in_threads(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
     """``map(function, items)`` in order, with as many threads as BLAS would use."""
     workers = blas_threads()
-    if workers == 1:
+    if workers == 1 or (isinstance(items, Sized) and len(items) == 1):
         yield from map(function, items)
         return
     pending: deque[Future[Any]] = deque()
