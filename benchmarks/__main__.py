@@ -19,7 +19,7 @@ RELEASED = FOLDER / "results" / "released.json"
 QUICK = ("fit", "paper", "transform", "diagonal", "exact", "explain", "search", "scale", "rounds")
 ALL = (*QUICK, "chunks", "cluster", "landmarks")
 # These need tables or packages that are not at hand everywhere, or take hours; each says what.
-OTHERS = ("ablation", "itml", "lmnn", "maps", "tables", "times", "tuples", "unlabelled")
+OTHERS = ("ablation", "automatic", "itml", "lmnn", "maps", "tables", "times", "tuples", "unlabelled")
 # Ratios of the same code differ by so much from run to run.
 NOISE = 1.35
 

@@ -32,10 +32,13 @@ def all_alike(self, goal, predictions, rng):
     return np.where(np.arange(len(predictions)) < few, 1 / few, 0)
 
 
+# Forests and the other kernels do not get half of the say each.
+TOLD_APART = (screening.Screening, "cannot_be_told_apart", lambda self, tried, group: False)
+
+
 def by(weights):
-    """Members that have these weights, and no say of forests and of the other kernels by halves."""
-    told_apart = (screening.Screening, "cannot_be_told_apart", lambda self, tried, group: False)
-    return [(kind, "_weights", weights) for kind in (MetricClassifier, MetricRegressor)] + [told_apart]
+    """Members that have these weights."""
+    return [(kind, "_weights", weights) for kind in (MetricClassifier, MetricRegressor)] + [TOLD_APART]
 
 
 # What is changed, where, and to what.
@@ -47,6 +50,11 @@ VARIANTS = {
     "no feature weights": [(screening, "WEIGHED", 0)],
     "no neighbours": [(screening, "READ_BY_NEIGHBOURS", 0)],
     "standard scaling only": [(screening, "SCALINGS", ("standard",))],
+    "quantiles only": [(screening, "SCALINGS", ("quantile",))],
+    "no additive kernel": [(screening, "KERNELS", ("exponential", "laplacian", "rbf"))],
+    "Gaussian kernel and forests only": [(screening, "KERNELS", ("rbf",))],
+    "no second look with more landmarks": [(screening, "REFINED", 0)],
+    "no equal say of forests": [TOLD_APART],
     "no selection: the best alone": by(best_alone),
     "no selection: six alike": by(all_alike),
     "no racing": [(selection, "RACING", np.inf)],

@@ -18,12 +18,11 @@ from web_pages import Visit
 
 from outmetric.automatic import screening
 
-# Thousands of tests and all that they import stay to the end: the garbage collector need not look at them again and again.
+# What is imported and collected stays: the garbage collector need not look at it again and again meanwhile.
 gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    gc.freeze()
     gc.enable()
 
 
