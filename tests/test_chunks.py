@@ -1,10 +1,8 @@
 """Do Dask collections give the same fits, on threads and on a cluster, even if a worker dies?"""
 
-import os
-import signal
-
 import numpy as np
 import pytest
+from clusters import WORKERS, deadly
 
 dask = pytest.importorskip("dask")
 import dask.array as da  # noqa: E402
@@ -108,16 +106,8 @@ def test_a_worker_that_dies_changes_nothing(wave, tmp_path):
     X, y = wave
     plain = LearnedKernelMetric(n_landmarks=60, random_state=0).fit(X, y)
     marker = tmp_path / "died"
-
-    def deadly(block, block_info=None):
-        if block_info and block_info[0]["chunk-location"][0] == 3 and not marker.exists():
-            marker.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return block
-
-    settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
-    with LocalCluster(**settings) as cluster, Client(cluster):
-        lazy = da.from_array(X, chunks=(150, 21)).map_blocks(deadly, dtype=float, meta=np.empty((0, 0)))
+    with LocalCluster(**WORKERS) as cluster, Client(cluster):
+        lazy = da.from_array(X, chunks=(150, 21)).map_blocks(deadly(marker), dtype=float, meta=np.empty((0, 0)))
         fitted = LearnedKernelMetric(n_landmarks=60, random_state=0).fit(lazy, y)
         assert marker.exists()
         near(fitted.transform(X), plain.transform(X))

@@ -1,11 +1,10 @@
 """Do the classifier and the regressor that need no settings learn from Dask collections what they learn in memory?"""
 
 import functools
-import os
-import signal
 
 import numpy as np
 import pytest
+from clusters import WORKERS, deadly
 
 dask = pytest.importorskip("dask")
 import dask.array as da  # noqa: E402
@@ -26,7 +25,6 @@ from outmetric.datasets import make_waveform  # noqa: E402
 
 X, Y = make_waveform(520, random_state=0)
 X = X[:, 5:15]
-WORKERS = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
 REAL = X[:, 0] + np.sin(X[:, 1]) + 0.5 * X[:, 2]
 
 
@@ -151,15 +149,8 @@ def test_what_cannot_be_done_is_told(rows, labels, settings, message, monkeypatc
 @pytest.mark.usefixtures("in_chunks")
 def test_a_cluster_whose_worker_dies_gives_the_same(tmp_path):
     marker = tmp_path / "died"
-
-    def deadly(block, block_info=None):
-        if block_info and block_info[0]["chunk-location"][0] == 3 and not marker.exists():
-            marker.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return block
-
     with LocalCluster(**WORKERS) as cluster, Client(cluster):
-        rows = da.from_array(X, chunks=(100, 10)).map_blocks(deadly, dtype=float, meta=np.empty((0, 0)))
+        rows = da.from_array(X, chunks=(100, 10)).map_blocks(deadly(marker), dtype=float, meta=np.empty((0, 0)))
         lazy = MetricClassifier(random_state=0).fit(rows, Y)
     assert marker.exists()
     near(lazy.predict_proba(X), in_memory().predict_proba(X))

@@ -1,11 +1,10 @@
 """Does a search on Dask collections give the scores and the model of the search in memory?"""
 
 import functools
-import os
-import signal
 
 import numpy as np
 import pytest
+from clusters import WORKERS, deadly
 
 dask = pytest.importorskip("dask")
 import dask.array as da  # noqa: E402
@@ -176,16 +175,8 @@ def test_rows_are_fetched_once(monkeypatch):
 @pytest.mark.usefixtures("in_chunks")
 def test_a_cluster_whose_worker_dies_gives_the_same(tmp_path):
     marker = tmp_path / "died"
-
-    def deadly(block, block_info=None):
-        if block_info and block_info[0]["chunk-location"][0] == 3 and not marker.exists():
-            marker.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return block
-
-    settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
-    with LocalCluster(**settings) as cluster, Client(cluster):
-        rows = da.from_array(X, chunks=(200, 21)).map_blocks(deadly, dtype=float, meta=np.empty((0, 0)))
+    with LocalCluster(**WORKERS) as cluster, Client(cluster):
+        rows = da.from_array(X, chunks=(200, 21)).map_blocks(deadly(marker), dtype=float, meta=np.empty((0, 0)))
         lazy = search(n_jobs=2).fit(rows, Y)
         assert marker.exists()
         assert_same(lazy, in_memory(LearnedKernelMetric))

@@ -114,8 +114,8 @@ class AutomaticMetric(ClassNamePrefixFeaturesOutMixin, BestMapMixin, Transformer
         """Of candidates with these out-of-fold predictions, best first."""
 
     @abstractmethod
-    def _try_scoring(self, goal: Any) -> None:
-        """Score the same prediction for all rows, so that a scorer that does not suit them is told before the work, not after."""
+    def _score_one_prediction(self, goal: Any) -> None:
+        """Score the same prediction for all rows, if ``scoring`` asks a scorer."""
 
     @abstractmethod
     def _learn_from(self, goal: Any, predictions: Array) -> None:
@@ -178,7 +178,9 @@ class AutomaticMetric(ClassNamePrefixFeaturesOutMixin, BestMapMixin, Transformer
             unlabelled = np.asarray(others if encoder is None else encoder.transform(others), dtype=np.float64)
         rows = goal.some_rows(SEARCHED_ROWS, rng) if rows is None else rows
         own = goal.of(rows)
-        self._try_scoring(own)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self._score_one_prediction(own)  # so that a scorer that does not suit the targets is told before the search
         search = budget.keeping(0.0 if self.time_budget is None else (1 - SEARCH_SHARE) * self.time_budget)
         screening = Screening(
             Inputs.make(numbers[rows], SEARCHED_LANDMARKS, np.random.default_rng(seed), seed),

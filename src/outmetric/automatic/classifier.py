@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
@@ -152,11 +151,9 @@ class MetricClassifier(ClassifierMixin, AutomaticMetric):
         )
         return scored.weights(predictions, rng)
 
-    def _try_scoring(self, goal: ClassGoal) -> None:
+    def _score_one_prediction(self, goal: ClassGoal) -> None:
         if not self._wants_probabilities:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                self._ask(goal, np.tile(goal.frequencies, (goal.n_rows, 1)), np.arange(goal.n_rows), 0.0)
+            self._ask(goal, np.tile(goal.frequencies, (goal.n_rows, 1)), np.arange(goal.n_rows), 0.0)
 
     @property
     def _wants_probabilities(self) -> bool:

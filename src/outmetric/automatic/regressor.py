@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
@@ -113,10 +112,8 @@ class MetricRegressor(RegressorMixin, AutomaticMetric):
         scorer = get_scorer(self.scoring) if isinstance(self.scoring, str) else self.scoring
         return float(scorer(PredictedValues(predictions), np.empty((len(rows), 1)), goal.values[rows]))
 
-    def _try_scoring(self, goal: RealGoal) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            self._ask(goal, np.broadcast_to(goal.centre, goal.values.shape), np.arange(goal.n_rows))
+    def _score_one_prediction(self, goal: RealGoal) -> None:
+        self._ask(goal, np.broadcast_to(goal.centre, goal.values.shape), np.arange(goal.n_rows))
 
     def _learn_from(self, goal: RealGoal, predictions: Array) -> None:
         self.out_of_fold_errors_ = goal.values - predictions

@@ -91,6 +91,6 @@ def tridiagonal_eigensystem(diagonal: Array, off_diagonal: Array) -> tuple[Array
     """T = Z diag(spectrum) Z' by divide and conquer: eigenvalues, which ascend, and Z."""
     n = len(diagonal)
     spectrum, rest, vectors = diagonal.copy(), np.append(off_diagonal, 0.0), np.empty((n, n), order="F")
-    work, numbers = np.empty(1 + 4 * n + n * n), np.empty(3 + 5 * n, dtype=np.intc)
-    _call("dstevd", b"V", n, spectrum, rest, vectors, n, work, len(work), numbers, len(numbers))
+    work, whole_work = np.empty(1 + 4 * n + n * n), np.empty(3 + 5 * n, dtype=np.intc)
+    _call("dstevd", b"V", n, spectrum, rest, vectors, n, work, len(work), whole_work, len(whole_work))
     return spectrum, vectors
